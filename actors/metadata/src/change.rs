@@ -1,0 +1,125 @@
+//! What a rule wants: what must still hold, and what to write. Commutative writes say what is added, so that
+//! clients that touch the same directory do not conflict. How they meet the records found is in `apply`.
+
+use crate::key::{Key, Scan};
+use crate::record::Record;
+use zest_types::{Attr, Ino, SliceRecord, Time};
+
+/// Fields of an attribute record that a decision looked at. A node must exist and have the same kind always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct AttrFields {
+    /// Mode, owner, group, flags, rules.
+    pub access: bool,
+    pub nlink: bool,
+    pub length: bool,
+    pub parent: bool,
+    /// All three times.
+    pub times: bool,
+}
+
+/// What must still hold when the changes are made; otherwise the commit is a conflict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// No such record.
+    Absent(Key),
+    /// Exactly this record.
+    Same(Key, Record),
+    /// The node exists, has this kind, and these fields are as here.
+    Attr {
+        /// The node.
+        ino: Ino,
+        /// As the decision saw it.
+        seen: Box<Attr>,
+        /// What the decision looked at.
+        fields: AttrFields,
+    },
+    /// The directory has no entries.
+    Empty(Ino),
+}
+
+/// A change of an attribute record that leaves alone what it does not name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct AttrDelta {
+    pub mode: Option<u16>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub flags: Option<u8>,
+    pub parent: Option<Ino>,
+    /// Sets the length.
+    pub length: Option<u64>,
+    pub atime: Option<Time>,
+    pub mtime: Option<Time>,
+    pub ctime: Option<Time>,
+    /// Added to the link count.
+    pub nlink: i32,
+    /// Later of this and the one found.
+    pub touch_mtime: Option<Time>,
+    /// Later of this and the one found.
+    pub touch_ctime: Option<Time>,
+    /// Larger of this and the one found.
+    pub grow_length: Option<u64>,
+}
+
+impl AttrDelta {
+    /// Parent touch: mtime and ctime move to `now`, and the link count by `nlink`.
+    #[must_use]
+    pub fn touch(now: Time, nlink: i32) -> AttrDelta {
+        AttrDelta { nlink, touch_mtime: Some(now), touch_ctime: Some(now), ..AttrDelta::default() }
+    }
+}
+
+/// One write of a change set. Writes are made in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Sets a record.
+    Put(Key, Record),
+    /// Removes a record; a missing one is fine.
+    Delete(Key),
+    /// Changes a node that exists. A change of a file's length also moves the volume's used space and the
+    /// statistics of its directories, by what is found.
+    Attr(Ino, AttrDelta),
+    /// Appends to a chunk list, which may be missing. A list that already ends with the same record of a
+    /// stored slice stays as it is (a repeated commit changes nothing).
+    Append(Ino, u32, Vec<SliceRecord>),
+    /// Appends to a chunk list that exists; a missing one stays missing.
+    AppendIfPresent(Ino, u32, Vec<SliceRecord>),
+    /// Adds to a `Record::Count`; a missing one counts as 0.
+    Add(Key, i64),
+    /// Removes all records the scan finds.
+    DeleteAll(Scan),
+    /// The node, as found, joins (`+1`) or leaves (`−1`) the statistics of a directory.
+    Account {
+        /// The directory.
+        dir: Ino,
+        /// The node.
+        ino: Ino,
+        /// 1 or −1.
+        sign: i8,
+    },
+    /// The node, as found, joins or leaves the volume's used space and number of inodes.
+    Usage {
+        /// The node.
+        ino: Ino,
+        /// 1 or −1.
+        sign: i8,
+    },
+}
+
+/// A decision, ready to be committed: all of it or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeSet {
+    /// What must still hold.
+    pub expect: Vec<Expect>,
+    /// What to write, in order.
+    pub write: Vec<Write>,
+}
+
+impl ChangeSet {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.write.is_empty()
+    }
+}

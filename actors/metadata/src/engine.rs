@@ -1,0 +1,68 @@
+//! A record store, as the MetadataActor sees it. An engine stores records and applies change sets with `apply`;
+//! it knows no rule.
+
+use crate::change::ChangeSet;
+use crate::key::{Key, Scan};
+use crate::record::Record;
+use async_trait::async_trait;
+
+/// Why an engine could not answer. Texts name the store and the remedy.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum EngineError {
+    /// A stored record can't be what it should be.
+    #[error("damaged record {key}: {why}")]
+    Damaged {
+        /// Which record.
+        key: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The store has no room left.
+    #[error("the metadata store is full: {0}")]
+    Full(String),
+    /// Anything else the store says.
+    #[error("the metadata store failed: {0}")]
+    Failed(String),
+}
+
+/// Records as they stand now; `None` means absent.
+pub type Found = Vec<(Key, Option<Record>)>;
+
+/// A change set that was committed: every record it wrote, as it stands now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Written records.
+    pub records: Found,
+}
+
+/// Why a change set was not committed, or may not have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitError {
+    /// Something expected does not hold; nothing was written. Carries fresh records of what was expected.
+    Conflict(Found),
+    /// Nobody knows whether it was written: look before repeating.
+    Unknown(String),
+    /// Nothing was written.
+    Engine(EngineError),
+}
+
+impl From<EngineError> for CommitError {
+    fn from(error: EngineError) -> CommitError {
+        CommitError::Engine(error)
+    }
+}
+
+/// A record store.
+#[async_trait]
+pub trait Engine: Send + Sync + 'static {
+    /// Records under these keys, in their order, all of one moment.
+    async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Record>>, EngineError>;
+    /// The records a scan finds.
+    async fn scan(&self, scan: &Scan) -> Result<Vec<(Key, Record)>, EngineError>;
+    /// Commits all of a change set or nothing of it.
+    async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError>;
+    /// Everything committed before this call survives a crash once it returns `Ok`.
+    async fn sync(&self) -> Result<(), EngineError>;
+    /// Whether nobody else can change the volume while this engine has it: leases last for ever then.
+    fn exclusive(&self) -> bool;
+}

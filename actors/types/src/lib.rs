@@ -1,0 +1,19 @@
+//! Words everybody uses. No behaviour beyond validation, and no knowledge of who uses them.
+
+pub mod attr;
+pub mod errno;
+pub mod ids;
+pub mod limits;
+pub mod name;
+pub mod request;
+pub mod slice;
+pub mod time;
+pub mod volume;
+
+pub use attr::{Attr, FileType};
+pub use errno::Errno;
+pub use ids::{Handle, Ino, SliceId};
+pub use name::Name;
+pub use request::{Caller, Request, Response, ServeResult};
+pub use slice::SliceRecord;
+pub use time::Time;

@@ -1,0 +1,64 @@
+//! Every bound in one place, and what must hold between them (checked when this compiles).
+
+/// Bytes of a chunk: the window of a file that one slice list covers.
+pub const CHUNK_SIZE: u64 = 1 << 26;
+/// Files end below this offset; more is `EFBIG`.
+pub const FILE_MAX: u64 = 1 << 57;
+/// Bytes of a name.
+pub const NAME_MAX: usize = 255;
+/// Bytes of a symlink target.
+pub const SYMLINK_MAX: usize = 4095;
+/// Bytes of an extended attribute's value.
+pub const XATTR_VALUE_MAX: usize = 65_536;
+/// Default bytes of a stored block.
+pub const BLOCK_SIZE: u32 = 4 << 20;
+/// Smallest and largest block size a volume may have, bytes; powers of two.
+pub const BLOCK_SIZE_RANGE: (u32, u32) = (64 << 10, 16 << 20);
+/// Bytes of a pooled page of the writer.
+pub const PAGE_SIZE: usize = 64 << 10;
+/// Largest request of the kernel, bytes.
+pub const MAX_IO: u32 = 1 << 20;
+/// Inode numbers and slice numbers taken from the engine at once.
+pub const INO_BATCH: u64 = 1024;
+/// See [`INO_BATCH`].
+pub const SLICE_BATCH: u64 = 4096;
+/// Messages an actor's mailbox holds.
+pub const MAILBOX: usize = 1024;
+/// How often a change is decided anew after a conflict, before `EAGAIN` becomes `EIO`.
+pub const TXN_RETRIES: u32 = 50;
+/// Records one change set may touch; larger work is split into steps that can be resumed.
+pub const CHANGE_SET_MAX: usize = 4096;
+/// Directory entries fetched from the engine at once.
+pub const READDIR_BATCH: usize = 1024;
+/// Attributes, entries and chunk lists a mount believes without asking.
+pub const VIEWS_MAX: usize = 1 << 20;
+/// Puts under way at once.
+pub const UPLOADS: usize = 20;
+/// Gets under way at once.
+pub const DOWNLOADS: usize = 64;
+/// Tries of one object request before it fails.
+pub const OBJECT_RETRIES: u32 = 10;
+/// Bytes of unflushed writes in a mount, by default.
+pub const WRITE_BUDGET: u64 = 300 << 20;
+/// Bytes of write requests that may wait while the write budget is used up.
+pub const WRITE_RESERVE: u64 = 64 << 20;
+/// Slices of one file that may be open for writing at once.
+pub const OPEN_SLICES: usize = 16;
+/// A slice is sealed when it was idle this long, milliseconds.
+pub const SLICE_IDLE_MS: u64 = 1_000;
+/// A slice is sealed at this age, milliseconds.
+pub const SLICE_AGE_MS: u64 = 5_000;
+/// Committed metadata becomes durable after this long without any fsync, milliseconds.
+pub const META_FLUSH_MS: u64 = 500;
+/// Bytes of committed metadata kept in memory before they are written.
+pub const META_BUFFER: usize = 64 << 20;
+
+const _: () = {
+    assert!(BLOCK_SIZE as u64 <= CHUNK_SIZE && CHUNK_SIZE % (BLOCK_SIZE as u64) == 0);
+    assert!(BLOCK_SIZE_RANGE.0 <= BLOCK_SIZE && BLOCK_SIZE <= BLOCK_SIZE_RANGE.1);
+    assert!(BLOCK_SIZE_RANGE.0 as usize % PAGE_SIZE == 0);
+    assert!(FILE_MAX / CHUNK_SIZE <= 1 << 31);
+    assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);
+    assert!(SLICE_IDLE_MS <= SLICE_AGE_MS && META_FLUSH_MS <= 1_000);
+    assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX);
+};

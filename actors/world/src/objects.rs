@@ -1,0 +1,68 @@
+//! The object store of a volume, as actors see it. Keys are whole, the volume's name included.
+
+use crate::BoxFuture;
+use bytes::Bytes;
+use std::ops::Range;
+
+/// Why an object request failed. Texts name the key.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ObjectError {
+    /// There is no such object.
+    #[error("object {0} does not exist")]
+    NotFound(String),
+    /// The store refused for good: credentials, no such bucket, read-only.
+    #[error("object {key}: the store refused: {why}")]
+    Refused {
+        /// The object.
+        key: String,
+        /// The store's words.
+        why: String,
+    },
+    /// The store has no room left.
+    #[error("object {0}: the store is full")]
+    Full(String),
+    /// It may work later: time-outs, throttling, broken connections, short bodies.
+    #[error("object {key}: {why}")]
+    Transient {
+        /// The object.
+        key: String,
+        /// What was seen.
+        why: String,
+    },
+}
+
+impl ObjectError {
+    /// Whether trying again can help.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, ObjectError::Transient { .. })
+    }
+}
+
+/// An entry of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectMeta {
+    /// Whole key.
+    pub key: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// An object store. One try a call: retries are the caller's decision.
+pub trait Objects: Send + Sync {
+    /// Stores an object, whole; replaces one of the same key. When this is `Ok` the object survives a crash of
+    /// the store; when it is an error the object may or may not be there.
+    fn put(&self, key: &str, data: Bytes) -> BoxFuture<'static, Result<(), ObjectError>>;
+    /// Reads an object or a range of it. Fewer bytes than the range asks for are possible where the object is
+    /// shorter: the caller checks.
+    fn get(&self, key: &str, range: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>>;
+    /// Removes an object; one that does not exist is removed already.
+    fn delete(&self, key: &str) -> BoxFuture<'static, Result<(), ObjectError>>;
+    /// Up to `limit` objects whose key begins with `prefix` and comes behind `after`, in order of their keys.
+    fn list(
+        &self,
+        prefix: &str,
+        after: &str,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>>;
+}

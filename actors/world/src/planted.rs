@@ -1,0 +1,69 @@
+//! Bugs planted on purpose, to prove that the simulator finds their kind. Without the feature `planted` the
+//! question is answered `false` when this compiles, and the bug is not in the program at all.
+
+/// A bug that can be switched on for one simulated world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bug {
+    /// The uploader commits a slice before its blocks are in the store.
+    CommitBeforeUpload,
+    /// A failed upload is reported as done.
+    SwallowedUploadError,
+    /// Cached chunk lists survive a truncate.
+    StaleReadAfterTruncate,
+    /// Rename is committed as two change sets.
+    RenameInTwoSteps,
+    /// A link does not raise the link count.
+    LostNlink,
+    /// A committed write does not raise the length in the views.
+    LengthNotRefreshed,
+    /// A read does not look at unflushed writes.
+    UnflushedReadMissed,
+    /// After a conflict the change is decided again from the old records.
+    RetryOnOldSnapshot,
+    /// The engine says durable without having synced the disk.
+    FsyncDoesNothing,
+    /// After an unknown outcome the change is simply sent again.
+    UnknownRepeated,
+}
+
+impl Bug {
+    /// Every planted bug.
+    pub const ALL: [Bug; 10] = [
+        Bug::CommitBeforeUpload,
+        Bug::SwallowedUploadError,
+        Bug::StaleReadAfterTruncate,
+        Bug::RenameInTwoSteps,
+        Bug::LostNlink,
+        Bug::LengthNotRefreshed,
+        Bug::UnflushedReadMissed,
+        Bug::RetryOnOldSnapshot,
+        Bug::FsyncDoesNothing,
+        Bug::UnknownRepeated,
+    ];
+}
+
+#[cfg(feature = "planted")]
+std::thread_local! {
+    static ACTIVE: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Switches a bug on, or all off, for the worlds of this thread.
+#[cfg(feature = "planted")]
+pub fn activate(bug: Option<Bug>) {
+    ACTIVE.with(|active| active.set(bug));
+}
+
+/// Whether this bug is on.
+#[cfg(feature = "planted")]
+#[must_use]
+pub fn active(bug: Bug) -> bool {
+    ACTIVE.with(|active| active.get() == Some(bug))
+}
+
+/// Whether this bug is on: never, in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+#[must_use]
+pub const fn active(_: Bug) -> bool {
+    false
+}
