@@ -5,6 +5,7 @@ pub mod errno;
 pub mod ids;
 pub mod limits;
 pub mod name;
+pub mod overlay;
 pub mod request;
 pub mod slice;
 pub mod time;
