@@ -54,9 +54,9 @@ pub const META_FLUSH_MS: u64 = 500;
 pub const META_BUFFER: usize = 64 << 20;
 
 const _: () = {
-    assert!(BLOCK_SIZE as u64 <= CHUNK_SIZE && CHUNK_SIZE % (BLOCK_SIZE as u64) == 0);
+    assert!(BLOCK_SIZE as u64 <= CHUNK_SIZE && CHUNK_SIZE.is_multiple_of(BLOCK_SIZE as u64));
     assert!(BLOCK_SIZE_RANGE.0 <= BLOCK_SIZE && BLOCK_SIZE <= BLOCK_SIZE_RANGE.1);
-    assert!(BLOCK_SIZE_RANGE.0 as usize % PAGE_SIZE == 0);
+    assert!((BLOCK_SIZE_RANGE.0 as usize).is_multiple_of(PAGE_SIZE));
     assert!(FILE_MAX / CHUNK_SIZE <= 1 << 31);
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);
     assert!(SLICE_IDLE_MS <= SLICE_AGE_MS && META_FLUSH_MS <= 1_000);
