@@ -1,0 +1,175 @@
+# Shared by the suites: a scratch folder, the file system under test, and an orderly end.
+#
+# FS says what is tested: `zest` (default, the program named by ZEST), `juicefs` or `dir` (a plain folder). The last
+# two prove the suites themselves: what fails on a plain folder is a fault of the suite, not of ZestFS.
+# Every server is started here, on a free loopback port or in the scratch folder, and ended by its process id, also
+# when a suite fails. KEEP=1 leaves the scratch folder for a look.
+# Source this file; it is no program.
+
+set -euo pipefail
+
+REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+TARGET_DIR=${CARGO_TARGET_DIR:-$REPO/target}
+FS=${FS:-zest}
+ZEST=${ZEST:-$TARGET_DIR/release/zest}
+
+SCRATCH=$(mktemp -d "${SCRATCH_BASE:-${TMPDIR:-/tmp}}/zest-suite.XXXXXX")
+MNT=$SCRATCH/mnt
+FS_PID=
+EXTRA_PIDS=()
+mkdir -p "$MNT"
+
+say() { printf '%s\n' "$*"; }
+section() { printf '\n=== %s ===\n' "$*"; }
+fail() {
+  printf 'FAILED: %s\n' "$*" >&2
+  exit 1
+}
+need() {
+  local tool
+  for tool in "$@"; do
+    command -v "$tool" >/dev/null 2>&1 || fail "$tool is not installed: .ci/install.sh installs what the suites need"
+  done
+}
+
+# The process and what it started, by id.
+end_process() {
+  local pid=$1 signal=${2:-TERM} child
+  for child in $(cat /proc/"$pid"/task/"$pid"/children 2>/dev/null || true); do
+    kill -"$signal" "$child" 2>/dev/null || true
+  done
+  kill -"$signal" "$pid" 2>/dev/null || true
+}
+
+# Waits until the process is gone, or ends it the hard way after so many seconds.
+wait_gone() {
+  local pid=$1 seconds=$2
+  for _ in $(seq $((seconds * 10))); do
+    kill -0 "$pid" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  end_process "$pid" KILL
+  return 1
+}
+
+is_mounted() { grep -qs " $1 " /proc/self/mounts; }
+
+at_end() {
+  local status=$?
+  trap - EXIT INT TERM
+  set +e
+  if [ "$status" -ne 0 ] && [ -s "$SCRATCH/server.log" ]; then
+    printf -- '--- last lines of the server ---\n' >&2
+    tail -n 20 "$SCRATCH/server.log" >&2
+  fi
+  local mount
+  # The deepest first: a suite may have mounted something inside the scratch folder.
+  for mount in $(awk '{print $2}' /proc/self/mounts | grep "^$SCRATCH/" | sort -r); do
+    umount -l "$mount" 2>/dev/null || fusermount3 -uz "$mount" 2>/dev/null
+  done
+  local pid
+  for pid in $FS_PID "${EXTRA_PIDS[@]}"; do
+    end_process "$pid" TERM
+    wait_gone "$pid" 10
+  done
+  if [ "${KEEP:-0}" = 1 ]; then
+    printf 'kept: %s\n' "$SCRATCH" >&2
+  else
+    rm -rf --one-file-system "$SCRATCH"
+  fi
+  exit "$status"
+}
+trap at_end EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Makes the volume. Options go to `format`.
+fs_format() {
+  case $FS in
+    zest)
+      [ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
+      "$ZEST" format "$SCRATCH/volume" suite --trash-days 0 "$@" >>"$SCRATCH/format.log" 2>&1 ||
+        fail "format: $(tail -n 3 "$SCRATCH/format.log")"
+      ;;
+    juicefs)
+      need juicefs
+      local store=(--storage file --bucket "$SCRATCH/objects/")
+      [ $# -eq 0 ] || store=("$@")
+      juicefs format "sqlite3://$SCRATCH/meta.db" suite --trash-days 0 "${store[@]}" >>"$SCRATCH/format.log" 2>&1 ||
+        fail "format: $(tail -n 3 "$SCRATCH/format.log")"
+      ;;
+    dir) ;;
+    *) fail "FS=$FS is none of zest, juicefs, dir" ;;
+  esac
+}
+
+# The command that serves the mount in the foreground, one word a line of the array SERVE.
+fs_command() {
+  case $FS in
+    zest) SERVE=("$ZEST" mount "$SCRATCH/volume" "$MNT") ;;
+    juicefs)
+      SERVE=(juicefs mount "sqlite3://$SCRATCH/meta.db" "$MNT" --no-usage-report --backup-meta 0
+        --enable-xattr --cache-dir "$SCRATCH/cache" --metrics 127.0.0.1:0 --no-agent)
+      ;;
+    dir) SERVE=() ;;
+  esac
+}
+
+# Serves the volume at MNT and waits until it is there. Options go to `mount`.
+fs_mount() {
+  [ "$FS" != dir ] || return 0
+  fs_command
+  "${SERVE[@]}" "$@" >>"$SCRATCH/server.log" 2>&1 </dev/null &
+  FS_PID=$!
+  for _ in $(seq 300); do
+    if is_mounted "$MNT" && [ "$(stat -c %i "$MNT" 2>/dev/null)" = 1 ]; then return 0; fi
+    kill -0 "$FS_PID" 2>/dev/null || fail "the mount ended before it was ready: ${SERVE[*]} $*"
+    sleep 0.1
+  done
+  fail "the mount is not ready after 30 seconds: ${SERVE[*]} $*"
+}
+
+# Unmounts in good order: the server must end by itself, with status 0.
+fs_umount() {
+  [ "$FS" != dir ] || return 0
+  case $FS in
+    zest) "$ZEST" umount "$MNT" ;;
+    juicefs) juicefs umount "$MNT" ;;
+  esac
+  local status=0
+  wait_gone "$FS_PID" 120 || fail "the server is still there two minutes after the unmount"
+  wait "$FS_PID" || status=$?
+  FS_PID=
+  [ "$status" -eq 0 ] || fail "the server ended with status $status after a clean unmount"
+  ! is_mounted "$MNT" || fail "$MNT is still mounted after the unmount"
+}
+
+# A port of loopback on which nobody listens.
+free_port() {
+  local port
+  while true; do
+    port=$((20000 + RANDOM % 30000))
+    if ! (exec 3<>/dev/tcp/127.0.0.1/"$port") 2>/dev/null; then
+      printf '%s\n' "$port"
+      return 0
+    fi
+  done
+}
+
+# An S3 server on loopback with one bucket `suite`. Sets S3_URL, S3_KEY, S3_SECRET.
+s3_start() {
+  need s3s-fs
+  S3_KEY=suite-key S3_SECRET=suite-secret
+  local port
+  port=$(free_port)
+  mkdir -p "$SCRATCH/s3/suite"
+  RUST_LOG=error s3s-fs --host 127.0.0.1 --port "$port" --access-key "$S3_KEY" --secret-key "$S3_SECRET" \
+    "$SCRATCH/s3" >>"$SCRATCH/s3.log" 2>&1 </dev/null &
+  EXTRA_PIDS+=($!)
+  S3_URL=http://127.0.0.1:$port
+  for _ in $(seq 100); do
+    if (exec 3<>/dev/tcp/127.0.0.1/"$port") 2>/dev/null; then return 0; fi
+    sleep 0.1
+  done
+  fail "the S3 server does not listen: $(tail -n 3 "$SCRATCH/s3.log")"
+}
