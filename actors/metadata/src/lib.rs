@@ -1,6 +1,7 @@
 //! The meaning of file requests: records, rules as pure functions from records to change sets, views, locks,
 //! and the MetadataActor in front of them. Knows no engine, no bytes of a record, no file content.
 
+pub mod actor;
 pub mod apply;
 pub mod change;
 pub mod engine;
@@ -9,10 +10,17 @@ pub mod op;
 pub mod record;
 pub mod rules;
 pub mod snapshot;
+pub mod transact;
+pub mod trash;
+mod unknown;
+pub mod views;
 
+pub use actor::{Change, Find, Look, MetadataActor, SyncRecords, TakeIds};
 pub use change::{AttrDelta, AttrFields, ChangeSet, Expect, Write};
 pub use engine::{Applied, CommitError, Engine, EngineError};
 pub use key::{Counter, Key, Scan};
 pub use op::{Env, Op, Outcome};
 pub use record::Record;
 pub use snapshot::{Snapshot, Stop, Want};
+pub use transact::{MetaCore, OpenFiles, VolumeRules};
+pub use views::Views;

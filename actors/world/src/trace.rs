@@ -18,6 +18,10 @@ pub struct Event {
 pub trait Trace: Send + Sync {
     /// Called where it happens, in order; must be quick.
     fn event(&self, event: Event);
+    /// Something went wrong that a person should read, in words: what, and what follows from it.
+    fn complain(&self, text: &str) {
+        let _ = text;
+    }
 }
 
 /// Listens to nothing.

@@ -1,0 +1,70 @@
+//! A commit whose outcome nobody knows: look at what it would have written before anything is repeated.
+
+use crate::change::{AttrDelta, ChangeSet, Write};
+use crate::engine::{Engine, Found};
+use crate::key::Key;
+use crate::record::Record;
+use crate::snapshot::Snapshot;
+use zest_types::Errno;
+
+/// Tells whether the change set was committed: the records it left, or `None` when it was not. Every definite
+/// write must show, and at least one must differ from what the decision had seen.
+pub(crate) async fn find_out(
+    engine: &dyn Engine,
+    changes: &ChangeSet,
+    seen: &Snapshot,
+) -> Result<Option<Found>, Errno> {
+    let keys: Vec<Key> = changes.write.iter().filter_map(definite_key).collect();
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let records = engine.read(&keys).await.map_err(|_| Errno::EIO)?;
+    let found: Found = keys.into_iter().zip(records).collect();
+    let mut writes = changes.write.iter().filter(|write| definite_key(write).is_some());
+    let all_show = found.iter().all(|(_, record)| writes.next().is_some_and(|w| shows(w, record.as_ref())));
+    let something_new = found.iter().any(|(key, record)| match seen.get(key) {
+        Ok(old) => old != record.as_ref(),
+        Err(_) => record.is_some(),
+    });
+    Ok((all_show && something_new).then_some(found))
+}
+
+fn definite_key(write: &Write) -> Option<Key> {
+    match write {
+        Write::Put(key, _) | Write::Delete(key) => Some(key.clone()),
+        Write::Attr(ino, _) => Some(Key::Attr(*ino)),
+        Write::Append(ino, index, _) => Some(Key::Chunk(*ino, *index)),
+        _ => None,
+    }
+}
+
+fn shows(write: &Write, found: Option<&Record>) -> bool {
+    match (write, found) {
+        // A node that was put may have been touched since.
+        (Write::Put(Key::Attr(_), Record::Attr(put)), Some(Record::Attr(attr))) => {
+            attr.kind == put.kind && attr.ctime >= put.ctime
+        }
+        (Write::Put(_, put), Some(record)) => put == record,
+        (Write::Delete(_), None) => true,
+        (Write::Attr(_, delta), Some(Record::Attr(attr))) => delta_shows(delta, attr),
+        (Write::Append(_, _, added), Some(Record::Slices(list))) => added.iter().all(|s| list.contains(s)),
+        _ => false,
+    }
+}
+
+fn delta_shows(delta: &AttrDelta, attr: &zest_types::Attr) -> bool {
+    let same = |wanted: Option<zest_types::Time>, found| wanted.is_none_or(|t| t == found);
+    let at_least = |wanted: Option<zest_types::Time>, found| wanted.is_none_or(|t| found >= t);
+    delta.mode.is_none_or(|m| m == attr.mode)
+        && delta.uid.is_none_or(|u| u == attr.uid)
+        && delta.gid.is_none_or(|g| g == attr.gid)
+        && delta.flags.is_none_or(|f| f == attr.flags)
+        && delta.parent.is_none_or(|p| p == attr.parent)
+        && delta.length.is_none_or(|l| l == attr.length)
+        && delta.grow_length.is_none_or(|l| attr.length >= l)
+        && same(delta.atime, attr.atime)
+        && same(delta.mtime, attr.mtime)
+        && same(delta.ctime, attr.ctime)
+        && at_least(delta.touch_mtime, attr.mtime)
+        && at_least(delta.touch_ctime, attr.ctime)
+}
