@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Record stores: the key-value layout as a pure codec, an engine in memory, and the embedded engine that keeps a
+//! volume's records in one local file. Knows no rule of the file system: what a change set means is `metadata`'s.
+
+pub mod kv;
+pub mod memory;
+
+pub use memory::MemoryEngine;

@@ -1,5 +1,6 @@
 //! A file name that is known to be legal: 1 to 255 bytes, no `/`, no NUL. `.` and `..` are legal here and
-//! refused by the rules that create entries. Knows nothing of encodings: names are bytes.
+//! refused by the rules that create entries. Names of extended attributes may contain `/`. Knows nothing of
+//! encodings: names are bytes.
 
 use crate::{errno::Errno, limits};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,18 @@ impl Name {
             return Err(Errno::ENAMETOOLONG);
         }
         if bytes.is_empty() || bytes.iter().any(|b| matches!(b, b'/' | 0)) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Name(bytes.into()))
+    }
+
+    /// Checks and takes the name of an extended attribute, which may contain `/`. `ERANGE` for an empty or too
+    /// long one, as the kernel says it; `EINVAL` for a NUL.
+    pub fn attribute(bytes: &[u8]) -> Result<Name, Errno> {
+        if bytes.is_empty() || bytes.len() > limits::NAME_MAX {
+            return Err(Errno::ERANGE);
+        }
+        if bytes.contains(&0) {
             return Err(Errno::EINVAL);
         }
         Ok(Name(bytes.into()))
@@ -75,5 +88,8 @@ mod tests {
             assert_eq!(Name::new(bad), Err(Errno::EINVAL));
         }
         assert!(Name::new(b"..").unwrap().is_dots());
+        assert_eq!(Name::attribute(b"user.a/b").unwrap().as_bytes(), b"user.a/b");
+        assert_eq!(Name::attribute(b""), Err(Errno::ERANGE));
+        assert_eq!(Name::attribute(b"a\0"), Err(Errno::EINVAL));
     }
 }
