@@ -30,6 +30,12 @@ pub const TXN_RETRIES: u32 = 50;
 pub const CHANGE_SET_MAX: usize = 4096;
 /// Directory entries fetched from the engine at once.
 pub const READDIR_BATCH: usize = 1024;
+/// Batches of directory entries that an open directory keeps.
+pub const READDIR_KEPT_BATCHES: usize = 64;
+/// Requests of a mount that may wait for an actor at once; more are told to try again.
+pub const WAITING_REQUESTS: usize = 16_384;
+/// Flattened chunk lists a mount keeps.
+pub const CHUNK_VIEWS: usize = 16_384;
 /// Attributes, entries and chunk lists a mount believes without asking.
 pub const VIEWS_MAX: usize = 1 << 20;
 /// Puts under way at once.
@@ -38,12 +44,20 @@ pub const UPLOADS: usize = 20;
 pub const DOWNLOADS: usize = 64;
 /// Tries of one object request before it fails.
 pub const OBJECT_RETRIES: u32 = 10;
+/// One try of an object request is given up after this long, milliseconds.
+pub const OBJECT_TIMEOUT_MS: u64 = 60_000;
+/// Blocks one open file may read ahead.
+pub const READAHEAD_BLOCKS: u64 = 8;
+/// Prefetches that may wait for their turn; more are forgotten.
+pub const PREFETCHES: usize = 64;
 /// Bytes of unflushed writes in a mount, by default.
 pub const WRITE_BUDGET: u64 = 300 << 20;
 /// Bytes of write requests that may wait while the write budget is used up.
 pub const WRITE_RESERVE: u64 = 64 << 20;
 /// Slices of one file that may be open for writing at once.
 pub const OPEN_SLICES: usize = 16;
+/// Slices of one file that may wait to be committed; more writes wait.
+pub const PENDING_SLICES: usize = 1000;
 /// A slice is sealed when it was idle this long, milliseconds.
 pub const SLICE_IDLE_MS: u64 = 1_000;
 /// A slice is sealed at this age, milliseconds.
@@ -60,5 +74,6 @@ const _: () = {
     assert!(FILE_MAX / CHUNK_SIZE <= 1 << 31);
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);
     assert!(SLICE_IDLE_MS <= SLICE_AGE_MS && META_FLUSH_MS <= 1_000);
+    assert!(OPEN_SLICES < PENDING_SLICES);
     assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX);
 };

@@ -1,0 +1,280 @@
+//! The unflushed writes of one file. Keeps the order that makes later writes win everywhere: in what reads see,
+//! in the order slices are announced, and so in the order they are committed.
+
+use super::pending::{self, PendingPiece};
+use super::slice::{PendingSlice, new_growth};
+use super::{Handover, SealReason, WriteError};
+use crate::budget::{Budget, Charge};
+use std::collections::VecDeque;
+use std::time::Duration;
+use zest_types::limits::{CHUNK_SIZE, FILE_MAX, OPEN_SLICES, PENDING_SLICES, SLICE_AGE_MS, SLICE_IDLE_MS};
+use zest_types::slice::{ChunkRange, chunk_ranges};
+use zest_types::{Errno, SliceId, Time};
+
+/// Bytes charged for a slice besides its payload: this struct, the uploader's and the queue's entries.
+const SLICE_OVERHEAD: u64 = 512;
+
+/// Unflushed writes of one file, and what became of them.
+///
+/// A read first takes [`FileWriter::pending_pieces`] and only then looks at the committed slices: a slice that is
+/// committed in between is then seen twice, never not at all.
+#[derive(Debug)]
+pub struct FileWriter {
+    block_size: u32,
+    budget: Budget,
+    /// In the order they began.
+    slices: VecDeque<PendingSlice>,
+    /// A number that was fetched but not needed.
+    spare: Option<SliceId>,
+    writes: u64,
+    error: Option<Errno>,
+}
+
+impl FileWriter {
+    /// Nothing written yet. `block_size` is the volume's, bytes.
+    #[must_use]
+    pub fn new(block_size: u32, budget: Budget) -> FileWriter {
+        let slices = VecDeque::new();
+        FileWriter { block_size: block_size.max(1), budget, slices, spare: None, writes: 0, error: None }
+    }
+
+    /// Takes a write of at most a chunk's size, all or nothing. `now` becomes the file's mtime when it is
+    /// committed, `mono` is the monotonic clock, `ids` gives slice numbers nobody else has.
+    pub fn write(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+        mono: Duration,
+        ids: &mut dyn FnMut() -> Option<SliceId>,
+    ) -> Result<Vec<Handover>, WriteError> {
+        let len = data.len() as u64;
+        if len > CHUNK_SIZE || offset.checked_add(len).is_none_or(|end| end >= FILE_MAX) {
+            return Err(WriteError::TooLarge);
+        }
+        let plan = self.plan(offset, len);
+        let fresh = plan.iter().filter(|step| step.into.is_none()).count();
+        if self.slices.len() + fresh > PENDING_SLICES {
+            return Err(WriteError::Full);
+        }
+        let bytes = plan.iter().map(|step| step.bytes).sum();
+        let mut charge = self.budget.try_take(bytes).ok_or(WriteError::Full)?;
+        let mut new_ids = self.take_ids(fresh, ids)?;
+        self.writes += 1;
+        for into in plan.iter().filter_map(|step| step.into) {
+            self.slices[into].stamp = self.writes; // not the one to go when another one needs room
+        }
+        let mut out = Vec::new();
+        let mut rest = data;
+        for step in plan {
+            let (part, later) = rest.split_at(step.range.len as usize);
+            rest = later;
+            let own = charge.split(step.bytes);
+            let into = match step.into {
+                Some(into) => {
+                    self.slices[into].charge.absorb(own);
+                    into
+                }
+                None => {
+                    self.open(new_ids.pop().ok_or(WriteError::NoSliceId)?, step.range, mono, own, &mut out)
+                }
+            };
+            self.fill(into, step.range.pos, part, &mut out);
+            let slice = &mut self.slices[into];
+            (slice.mtime, slice.touched, slice.stamp) = (now, mono, self.writes);
+            if u64::from(slice.end()) == CHUNK_SIZE {
+                self.seal_at(into, SealReason::Complete, &mut out);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Unflushed bytes in `[offset, offset + len)`, sorted, without overlaps. They hide what is stored there.
+    #[must_use]
+    pub fn pending_pieces(&self, offset: u64, len: u64) -> Vec<PendingPiece> {
+        pending::pieces(self.slices.iter(), offset, len)
+    }
+
+    /// Seals every open slice.
+    pub fn seal_all(&mut self, reason: SealReason) -> Vec<Handover> {
+        self.seal_where(reason, |_| true)
+    }
+
+    /// Seals slices nobody wrote to for a while, and old ones.
+    pub fn seal_due(&mut self, mono: Duration) -> Vec<Handover> {
+        let (idle, age) = (Duration::from_millis(SLICE_IDLE_MS), Duration::from_millis(SLICE_AGE_MS));
+        self.seal_where(SealReason::Due, |slice| {
+            mono.saturating_sub(slice.touched) >= idle || mono.saturating_sub(slice.born) >= age
+        })
+    }
+
+    /// Seals the open slice that holds most memory, to get some of it back.
+    pub fn seal_largest(&mut self) -> Vec<Handover> {
+        let mut out = Vec::new();
+        let open = self.slices.iter().enumerate().filter(|(_, slice)| !slice.sealed);
+        if let Some((at, _)) = open.max_by_key(|(_, slice)| slice.charge.bytes()) {
+            self.seal_at(at, SealReason::Pressure, &mut out);
+        }
+        out
+    }
+
+    /// A slice is part of the file now, and the caller's view of the chunk shows it.
+    pub fn committed(&mut self, slice: SliceId) {
+        self.slices.retain(|pending| pending.id != slice);
+    }
+
+    /// A slice could not be stored: its bytes are gone. The error waits for [`FileWriter::take_error`].
+    pub fn failed(&mut self, slice: SliceId, error: Errno) {
+        self.slices.retain(|pending| pending.id != slice);
+        self.error.get_or_insert(error);
+    }
+
+    /// The first error since this was last asked.
+    pub fn take_error(&mut self) -> Option<Errno> {
+        self.error.take()
+    }
+
+    /// One past the last unflushed byte; the file is at least this long. `None` when all is committed.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.slices.iter().map(PendingSlice::file_end).max()
+    }
+
+    /// Time of the last write that is not committed.
+    #[must_use]
+    pub fn mtime(&self) -> Option<Time> {
+        self.slices.iter().max_by_key(|slice| slice.stamp).map(|slice| slice.mtime)
+    }
+
+    /// Whether everything is committed and no error waits.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.slices.is_empty() && self.error.is_none()
+    }
+
+    /// Slices not committed yet.
+    #[must_use]
+    pub fn pending_slices(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// Slices still open for writes: what [`FileWriter::seal_due`] has to look at.
+    #[must_use]
+    pub fn open_slices(&self) -> usize {
+        self.slices.iter().filter(|slice| !slice.sealed).count()
+    }
+
+    /// Bytes of memory charged for this file.
+    #[must_use]
+    pub fn charged(&self) -> u64 {
+        self.slices.iter().map(|slice| slice.charge.bytes()).sum()
+    }
+}
+
+/// Where a part of a write goes.
+struct Step {
+    range: ChunkRange,
+    /// Index of an open slice; `None` for a new one.
+    into: Option<usize>,
+    /// Memory it adds.
+    bytes: u64,
+}
+
+impl FileWriter {
+    fn plan(&self, offset: u64, len: u64) -> Vec<Step> {
+        let step = |range: ChunkRange| {
+            let into = self.slice_for(range);
+            let bytes = match into {
+                Some(at) => self.slices[at].growth(range.pos, range.len, self.block_size),
+                None => new_growth(range.len, self.block_size) + SLICE_OVERHEAD,
+            };
+            Step { range, into, bytes }
+        };
+        chunk_ranges(offset, len).map(step).collect()
+    }
+
+    /// The open slice a write can go to, newest first, as long as no newer one shows any of its bytes.
+    fn slice_for(&self, range: ChunkRange) -> Option<usize> {
+        for (at, slice) in self.slices.iter().enumerate().rev().filter(|(_, s)| s.chunk == range.index) {
+            if slice.takes(range.pos) {
+                return Some(at);
+            }
+            if slice.meets(range.pos, range.len) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Numbers for new slices, all or none; what one write leaves over serves the next.
+    fn take_ids(
+        &mut self,
+        count: usize,
+        ids: &mut dyn FnMut() -> Option<SliceId>,
+    ) -> Result<Vec<SliceId>, WriteError> {
+        let mut taken = Vec::with_capacity(count);
+        while taken.len() < count {
+            match self.spare.take().or_else(&mut *ids) {
+                Some(id) => taken.push(id),
+                None => {
+                    self.spare = taken.pop();
+                    return Err(WriteError::NoSliceId);
+                }
+            }
+        }
+        taken.reverse();
+        Ok(taken)
+    }
+
+    fn open(
+        &mut self,
+        id: SliceId,
+        range: ChunkRange,
+        mono: Duration,
+        charge: Charge,
+        out: &mut Vec<Handover>,
+    ) -> usize {
+        if self.open_slices() >= OPEN_SLICES {
+            let open = self.slices.iter().enumerate().filter(|(_, slice)| !slice.sealed);
+            if let Some((at, _)) = open.min_by_key(|(_, slice)| slice.stamp) {
+                self.seal_at(at, SealReason::Crowded, out);
+            }
+        }
+        out.push(Handover::Open { slice: id });
+        self.slices.push_back(PendingSlice::new(id, range.index, range.pos, mono, charge));
+        self.slices.len() - 1
+    }
+
+    /// Copies payload and hands over blocks that became full.
+    fn fill(&mut self, at: usize, pos: u32, data: &[u8], out: &mut Vec<Handover>) {
+        let slice = &mut self.slices[at];
+        let full = slice.write(pos, data, self.block_size);
+        hand_blocks(slice, full, out);
+    }
+
+    fn seal_where(&mut self, reason: SealReason, wanted: impl Fn(&PendingSlice) -> bool) -> Vec<Handover> {
+        let mut out = Vec::new();
+        for at in 0..self.slices.len() {
+            if !self.slices[at].sealed && wanted(&self.slices[at]) {
+                self.seal_at(at, reason, &mut out);
+            }
+        }
+        out
+    }
+
+    fn seal_at(&mut self, at: usize, reason: SealReason, out: &mut Vec<Handover>) {
+        let slice = &mut self.slices[at];
+        let full = slice.blocks.len();
+        slice.seal();
+        hand_blocks(slice, full..slice.blocks.len(), out);
+        out.push(Handover::Seal { index: slice.chunk, record: slice.record(), mtime: slice.mtime, reason });
+    }
+}
+
+fn hand_blocks(slice: &PendingSlice, which: std::ops::Range<usize>, out: &mut Vec<Handover>) {
+    for at in which {
+        if let (Some(data), Ok(index)) = (slice.blocks.get(at), u32::try_from(at)) {
+            out.push(Handover::Block { slice: slice.id, index, data: data.clone() });
+        }
+    }
+}
