@@ -1,0 +1,438 @@
+//! Every request of the kernel, one handler each: its words are translated and passed on.
+
+use super::{Door, answer, capabilities, convert, guard, kernel_errno};
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno as KernelErrno, FileHandle, Filesystem, INodeNo,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request as Asker, TimeOrNow, WriteFlags,
+};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::SystemTime;
+use zest_types::request::{Request, SetAttr};
+use zest_types::{Errno, Handle};
+
+/// Entries that are asked for at once: what fits into the 32 KiB a process usually asks the kernel for.
+const DIRENTS: u32 = 1024;
+/// The same, with attributes.
+const DIRENTS_PLUS: u32 = 256;
+/// Bytes copied at once by copy_file_range(2): a number of whole chunks whose count fits the answer.
+const COPY_MAX: u64 = (1 << 32) - (64 << 20);
+
+fn handle(fh: FileHandle) -> Handle {
+    Handle(fh.0)
+}
+
+impl Door {
+    /// Whether an extended attribute of this name is not served, and what asking for it is answered.
+    fn closed_xattr(&self, name: &OsStr) -> bool {
+        match name.as_bytes() {
+            b"security.capability" => !self.options.capability_xattr,
+            b"security.selinux" => !self.options.selinux_xattr,
+            b"system.posix_acl_access" | b"system.posix_acl_default" => true,
+            _ => false,
+        }
+    }
+
+    /// The error that ends a request about an extended attribute before `vfs` is asked.
+    fn xattr_gate(&self, name: Option<&OsStr>, closed: Errno) -> Result<(), Errno> {
+        if !self.options.xattr {
+            // Said once: the kernel does not ask again.
+            return Err(Errno::ENOSYS);
+        }
+        match name {
+            Some(name) if self.closed_xattr(name) => Err(closed),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Filesystem for Door {
+    fn init(&mut self, _: &Asker, config: &mut KernelConfig) -> io::Result<()> {
+        capabilities::negotiate(config);
+        Ok(())
+    }
+
+    fn lookup(&self, asker: &Asker, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let ttl = self.options.ttl;
+        guard("lookup", move || {
+            let name = match convert::name(name) {
+                Ok(name) => name,
+                Err(errno) => return reply.error(kernel_errno("lookup", errno)),
+            };
+            let request = Request::Lookup { parent: convert::ino(parent), name };
+            self.vfs.serve(&self.caller(asker), request, move |result| match result {
+                Ok(response) => answer::entry("lookup", ttl)(reply, response),
+                Err(Errno::ENOENT) if !ttl.negative.is_zero() => answer::nobody(reply, &ttl),
+                Err(errno) => reply.error(kernel_errno("lookup", errno)),
+            });
+        });
+    }
+
+    fn getattr(&self, asker: &Asker, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let request = Ok(Request::GetAttr { ino: convert::ino(ino) });
+        self.ask("getattr", asker, request, reply, answer::attr("getattr", self.options.ttl));
+    }
+
+    fn setattr(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let ino = convert::ino(ino);
+        let set = SetAttr {
+            mode: mode.map(convert::permissions),
+            uid,
+            gid,
+            size,
+            atime: atime.map(convert::set_time),
+            mtime: mtime.map(convert::set_time),
+            flags: None,
+        };
+        // What is left of a request whose other wishes we do not know.
+        let request = if set == SetAttr::default() {
+            Request::GetAttr { ino }
+        } else {
+            Request::SetAttr { ino, set, handle: fh.map(handle) }
+        };
+        self.ask("setattr", asker, Ok(request), reply, answer::attr("setattr", self.options.ttl));
+    }
+
+    fn readlink(&self, asker: &Asker, ino: INodeNo, reply: ReplyData) {
+        let request = Ok(Request::Readlink { ino: convert::ino(ino) });
+        self.ask("readlink", asker, request, reply, answer::data("readlink"));
+    }
+
+    fn mknod(
+        &self,
+        asker: &Asker,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let request = convert::name(name).and_then(|name| {
+            Ok(Request::Mknod {
+                parent: convert::ino(parent),
+                name,
+                kind: convert::mknod_kind(mode)?,
+                mode: convert::permissions(mode),
+                umask: convert::permissions(umask),
+                rdev,
+            })
+        });
+        self.ask("mknod", asker, request, reply, answer::entry("mknod", self.options.ttl));
+    }
+
+    fn mkdir(&self, asker: &Asker, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let request = convert::name(name).map(|name| Request::Mkdir {
+            parent: convert::ino(parent),
+            name,
+            mode: convert::permissions(mode),
+            umask: convert::permissions(umask),
+        });
+        self.ask("mkdir", asker, request, reply, answer::entry("mkdir", self.options.ttl));
+    }
+
+    fn unlink(&self, asker: &Asker, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let request = convert::name(name).map(|name| Request::Unlink { parent: convert::ino(parent), name });
+        self.ask("unlink", asker, request, reply, answer::done("unlink"));
+    }
+
+    fn rmdir(&self, asker: &Asker, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let request = convert::name(name).map(|name| Request::Rmdir { parent: convert::ino(parent), name });
+        self.ask("rmdir", asker, request, reply, answer::done("rmdir"));
+    }
+
+    fn symlink(&self, asker: &Asker, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let target = target.as_os_str().as_bytes().to_vec();
+        let request =
+            convert::name(name).map(|name| Request::Symlink { parent: convert::ino(parent), name, target });
+        self.ask("symlink", asker, request, reply, answer::entry("symlink", self.options.ttl));
+    }
+
+    fn rename(
+        &self,
+        asker: &Asker,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let request = convert::name(name).and_then(|name| {
+            Ok(Request::Rename {
+                parent: convert::ino(parent),
+                name,
+                new_parent: convert::ino(new_parent),
+                new_name: convert::name(new_name)?,
+                mode: convert::rename_mode(flags)?,
+            })
+        });
+        self.ask("rename", asker, request, reply, answer::done("rename"));
+    }
+
+    fn link(&self, asker: &Asker, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (ino, parent) = (convert::ino(ino), convert::ino(parent));
+        let request = convert::name(name).map(|name| Request::Link { ino, parent, name });
+        self.ask("link", asker, request, reply, answer::entry("link", self.options.ttl));
+    }
+
+    fn open(&self, asker: &Asker, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let flags = convert::open_flags(flags);
+        let request = Ok(Request::Open { ino: convert::ino(ino), flags });
+        self.ask("open", asker, request, reply, answer::opened("open", flags));
+    }
+
+    fn create(
+        &self,
+        asker: &Asker,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let flags = flags.cast_unsigned();
+        let request = convert::name(name).map(|name| Request::Create {
+            parent: convert::ino(parent),
+            name,
+            mode: convert::permissions(mode),
+            umask: convert::permissions(umask),
+            flags,
+        });
+        self.ask("create", asker, request, reply, answer::created("create", self.options.ttl, flags));
+    }
+
+    fn read(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let request = Ok(Request::Read { ino: convert::ino(ino), handle: handle(fh), offset, size });
+        self.ask("read", asker, request, reply, answer::data("read"));
+    }
+
+    fn write(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let request = Ok(Request::Write { ino: convert::ino(ino), handle: handle(fh), offset, data });
+        self.ask("write", asker, request, reply, answer::written("write"));
+    }
+
+    fn flush(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        let request = Ok(Request::Flush { ino: convert::ino(ino), handle: handle(fh), lock_owner: owner.0 });
+        self.ask("flush", asker, request, reply, answer::done("flush"));
+    }
+
+    fn release(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        fh: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let request = Ok(Request::Release { ino: convert::ino(ino), handle: handle(fh) });
+        self.ask("release", asker, request, reply, answer::done("release"));
+    }
+
+    fn fsync(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
+        let request = Ok(Request::Fsync { ino: convert::ino(ino), handle: handle(fh) });
+        self.ask("fsync", asker, request, reply, answer::done("fsync"));
+    }
+
+    fn opendir(&self, asker: &Asker, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let request = Ok(Request::OpenDir { ino: convert::ino(ino) });
+        self.ask("opendir", asker, request, reply, answer::opened_dir("opendir"));
+    }
+
+    fn readdir(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectory) {
+        let (ino, handle) = (convert::ino(ino), handle(fh));
+        let request = Ok(Request::ReadDir { ino, handle, offset, max_entries: DIRENTS, plus: false });
+        self.ask("readdir", asker, request, reply, answer::entries("readdir"));
+    }
+
+    fn readdirplus(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        let (ino, handle) = (convert::ino(ino), handle(fh));
+        let request = Ok(Request::ReadDir { ino, handle, offset, max_entries: DIRENTS_PLUS, plus: true });
+        let answer = answer::entries_plus("readdirplus", self.options.ttl);
+        self.ask("readdirplus", asker, request, reply, answer);
+    }
+
+    fn releasedir(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        let request = Ok(Request::ReleaseDir { ino: convert::ino(ino), handle: handle(fh) });
+        self.ask("releasedir", asker, request, reply, answer::done("releasedir"));
+    }
+
+    fn fsyncdir(&self, asker: &Asker, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let request = Ok(Request::FsyncDir { ino: convert::ino(ino) });
+        self.ask("fsyncdir", asker, request, reply, answer::done("fsyncdir"));
+    }
+
+    fn statfs(&self, asker: &Asker, ino: INodeNo, reply: ReplyStatfs) {
+        let request = Ok(Request::Statfs { ino: convert::ino(ino) });
+        self.ask("statfs", asker, request, reply, answer::statfs("statfs"));
+    }
+
+    fn setxattr(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let request = self.xattr_gate(Some(name), Errno::ENOTSUP).and_then(|()| {
+            Ok(Request::SetXattr {
+                ino: convert::ino(ino),
+                name: convert::name(name)?,
+                value: value.to_vec(),
+                mode: convert::xattr_mode(flags)?,
+            })
+        });
+        self.ask("setxattr", asker, request, reply, answer::done("setxattr"));
+    }
+
+    fn getxattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let request = self
+            .xattr_gate(Some(name), Errno::ENODATA)
+            .and_then(|()| Ok(Request::GetXattr { ino: convert::ino(ino), name: convert::name(name)? }));
+        self.ask("getxattr", asker, request, reply, answer::xattr("getxattr", size));
+    }
+
+    fn listxattr(&self, asker: &Asker, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let request =
+            self.xattr_gate(None, Errno::ENOTSUP).map(|()| Request::ListXattr { ino: convert::ino(ino) });
+        self.ask("listxattr", asker, request, reply, answer::xattr("listxattr", size));
+    }
+
+    fn removexattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let request = self
+            .xattr_gate(Some(name), Errno::ENOTSUP)
+            .and_then(|()| Ok(Request::RemoveXattr { ino: convert::ino(ino), name: convert::name(name)? }));
+        self.ask("removexattr", asker, request, reply, answer::done("removexattr"));
+    }
+
+    fn access(&self, asker: &Asker, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        let request = Ok(Request::Access { ino: convert::ino(ino), mask: convert::access_mask(mask) });
+        self.ask("access", asker, request, reply, answer::done("access"));
+    }
+
+    fn ioctl(
+        &self,
+        _: &Asker,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(KernelErrno::ENOTTY);
+    }
+
+    fn fallocate(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let (ino, handle) = (convert::ino(ino), handle(fh));
+        let request =
+            convert::fallocate_mode(mode).map(|mode| Request::Fallocate { ino, handle, offset, len, mode });
+        self.ask("fallocate", asker, request, reply, answer::done("fallocate"));
+    }
+
+    fn lseek(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let (ino, handle) = (convert::ino(ino), handle(fh));
+        let request =
+            convert::seek(offset, whence).map(|(offset, what)| Request::Lseek { ino, handle, offset, what });
+        self.ask("lseek", asker, request, reply, answer::offset("lseek"));
+    }
+
+    fn copy_file_range(
+        &self,
+        asker: &Asker,
+        from: INodeNo,
+        from_handle: FileHandle,
+        from_offset: u64,
+        to: INodeNo,
+        to_handle: FileHandle,
+        to_offset: u64,
+        len: u64,
+        flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let copy = Request::CopyRange {
+            from: convert::ino(from),
+            from_handle: handle(from_handle),
+            from_offset,
+            to: convert::ino(to),
+            to_handle: handle(to_handle),
+            to_offset,
+            len: len.min(COPY_MAX),
+        };
+        let request = if flags.is_empty() { Ok(copy) } else { Err(Errno::EINVAL) };
+        self.ask("copy_file_range", asker, request, reply, answer::written("copy_file_range"));
+    }
+}
