@@ -1,5 +1,6 @@
 //! File bytes on their way down and up: which stored bytes show where, names of blocks, unflushed writes, memory
-//! for them, and how far to read ahead. Everything here is plain state and decisions: no store, no clock, no actor.
+//! for them, and how far to read ahead. Everything here is plain state and decisions, without an actor; only
+//! [`retry`] waits, through the world's clock.
 
 pub mod block;
 pub mod budget;

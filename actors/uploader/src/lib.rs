@@ -1,1 +1,36 @@
-//! Placeholder.
+//! Blocks on their way to the store and slices on their way into files: which upload starts when, what is
+//! tried again, and in which order slices are committed. Knows no inode's attributes and no cache.
+//!
+//! [`queue`] decides, [`UploaderActor`] does.
+
+mod actor;
+pub mod queue;
+
+use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
+use zest_world::BoxFuture;
+
+pub use actor::{Drain, DrainAll, HandOver, UploaderActor};
+
+/// Who makes slices part of files.
+pub trait Commits: Send + Sync {
+    /// Adds a slice whose blocks are all durable to chunk `index` of a file. Called for one slice of a file at a
+    /// time. When it answers `Ok`, readers that ask from now on find the slice. With `ENOENT`, `ENOSPC` and
+    /// `EDQUOT` the slice is certainly not part of the file, and its objects are removed; with anything else they
+    /// stay.
+    fn commit(
+        &self,
+        ino: Ino,
+        index: u32,
+        record: SliceRecord,
+        mtime: Time,
+    ) -> BoxFuture<'static, Result<(), Errno>>;
+}
+
+/// Who wants to know what became of slices. Each slice that was sealed gets exactly one answer, and those of a
+/// file come in the order the slices were opened. Called on the actor's thread: must not wait.
+pub trait Outcomes: Send + Sync {
+    /// The slice is part of the file.
+    fn committed(&self, ino: Ino, slice: SliceId);
+    /// The slice is lost to the file.
+    fn failed(&self, ino: Ino, slice: SliceId, error: Errno);
+}

@@ -146,6 +146,17 @@ impl FileWriter {
         self.slices.iter().max_by_key(|slice| slice.stamp).map(|slice| slice.mtime)
     }
 
+    /// A time was set by hand: it is the time of everything written so far.
+    pub fn set_mtime(&mut self, mtime: Time) {
+        self.slices.iter_mut().for_each(|slice| slice.mtime = mtime);
+    }
+
+    /// Time of the last write in a slice that is not committed.
+    #[must_use]
+    pub fn mtime_of(&self, slice: SliceId) -> Option<Time> {
+        self.slices.iter().find(|pending| pending.id == slice).map(|pending| pending.mtime)
+    }
+
     /// Whether everything is committed and no error waits.
     #[must_use]
     pub fn is_clean(&self) -> bool {

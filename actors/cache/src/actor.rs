@@ -1,0 +1,158 @@
+//! The actor that fetches blocks the memory tier does not have. Keeps no data of its own besides what is in
+//! flight.
+//!
+//! A panic in here ends the actor: its mailbox closes, who waits gets an error at once, and nothing else is
+//! lost, since everything in a cache may be.
+
+use crate::flights::{Flights, Start};
+use crate::tier::MemoryTier;
+use actix::prelude::*;
+use bytes::Bytes;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use zest_data::BlockId;
+use zest_data::retry::{Asker, retrying};
+use zest_types::Errno;
+use zest_types::limits::{DOWNLOADS, MAILBOX, PREFETCHES};
+use zest_world::{ObjectError, World};
+
+/// Why a block could not be fetched, tries and all.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FetchError {
+    /// There is no such object: the caller's list of slices is out of date, or the object is lost. Refresh the
+    /// list and look again before calling it lost.
+    #[error("block object {0} does not exist: the file's slice list may be out of date")]
+    NotFound(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(ObjectError),
+    /// The cache actor has ended.
+    #[error("the block cache has stopped: unmount and mount again")]
+    Stopped,
+}
+
+impl From<FetchError> for Errno {
+    fn from(error: FetchError) -> Errno {
+        match error {
+            FetchError::NotFound(_) | FetchError::Store(_) | FetchError::Stopped => Errno::EIO,
+        }
+    }
+}
+
+/// Gives a whole block, from memory or from the store.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Bytes, FetchError>")]
+pub struct Fetch {
+    /// The block.
+    pub block: BlockId,
+    /// Bytes of it.
+    pub len: u32,
+    /// Key of its object.
+    pub key: String,
+}
+
+/// Brings a block into memory where that costs nobody else his turn; may do nothing.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Prefetch {
+    /// The block.
+    pub block: BlockId,
+    /// Bytes of it.
+    pub len: u32,
+    /// Key of its object.
+    pub key: String,
+}
+
+type Waiter = oneshot::Sender<Result<Bytes, FetchError>>;
+
+/// Fetches blocks.
+pub struct CacheActor {
+    world: World,
+    tier: Arc<MemoryTier>,
+    flights: Flights<Waiter>,
+}
+
+impl CacheActor {
+    /// A cache over this memory tier.
+    #[must_use]
+    pub fn new(world: World, tier: Arc<MemoryTier>) -> CacheActor {
+        CacheActor { world, tier, flights: Flights::new(DOWNLOADS, PREFETCHES) }
+    }
+
+    fn start_all(&mut self, starts: Vec<Start>, ctx: &mut Context<Self>) {
+        for Start { block, len, key } in starts {
+            self.world.tell("cache", "fetch", block.slice.0, u64::from(block.index));
+            let fetch = fetch(self.world.clone(), block, len, key);
+            ctx.spawn(fetch.into_actor(self).map(move |result, actor, ctx| {
+                let kind = if result.is_ok() { "fetched" } else { "missing" };
+                actor.world.tell("cache", kind, block.slice.0, u64::from(block.index));
+                if let Ok(data) = &result {
+                    actor.tier.insert(block, data.clone());
+                }
+                let (waiters, starts) = actor.flights.landed(block);
+                for waiter in waiters {
+                    let _gone = waiter.send(result.clone()); // who asked may have given up
+                }
+                actor.start_all(starts, ctx);
+            }));
+        }
+    }
+}
+
+/// One fetch with all its tries. A body of another length is as bad as none: what is missing is never made up.
+async fn fetch(world: World, block: BlockId, len: u32, key: String) -> Result<Bytes, FetchError> {
+    let asker = Asker { actor: "cache", subject: block.slice.0 };
+    let request = move |world: &World, key: &str| {
+        let (get, key) = (world.objects.get(key, None), key.to_owned());
+        Box::pin(async move {
+            let data = get.await?;
+            let want = len as usize;
+            if data.len() < want {
+                let why = format!("{} bytes came, {want} are needed", data.len());
+                return Err(ObjectError::Transient { key, why });
+            }
+            Ok(data.slice(..want))
+        }) as zest_world::BoxFuture<'static, _>
+    };
+    retrying(world, asker, key, request).await.map_err(|error| match error {
+        ObjectError::NotFound(key) => FetchError::NotFound(key),
+        other => FetchError::Store(other),
+    })
+}
+
+impl Actor for CacheActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+    }
+}
+
+impl Supervised for CacheActor {}
+
+impl Handler<Fetch> for CacheActor {
+    type Result = ResponseFuture<Result<Bytes, FetchError>>;
+
+    fn handle(&mut self, message: Fetch, ctx: &mut Self::Context) -> Self::Result {
+        let Fetch { block, len, key } = message;
+        if let Some(data) = self.tier.get(&block) {
+            return Box::pin(async { Ok(data) });
+        }
+        let (done, wait) = oneshot::channel();
+        let starts = self.flights.want(Start { block, len, key }, done);
+        self.start_all(starts, ctx);
+        Box::pin(async move { wait.await.unwrap_or(Err(FetchError::Stopped)) })
+    }
+}
+
+impl Handler<Prefetch> for CacheActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Prefetch, ctx: &mut Self::Context) {
+        let Prefetch { block, len, key } = message;
+        if !self.tier.contains(&block) {
+            let starts = self.flights.prefetch(Start { block, len, key });
+            self.start_all(starts, ctx);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The actor that stores blocks and has slices committed. It performs what [`UploadQueue`] decides and keeps no
+//! state of its own besides who waits for what.
+//!
+//! A panic in here ends the actor: its mailbox closes, senders learn so at once, unflushed writes stay in their
+//! writers and are reported as lost by the next flush. Nothing wrong is ever committed by that.
+
+use crate::queue::{Effect, Sealed, Token, UploadQueue};
+use crate::{Commits, Outcomes};
+use actix::prelude::*;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use zest_data::retry::{Asker, retrying};
+use zest_data::{BlockId, BlockNames, BlockSink, Handover};
+use zest_types::limits::{MAILBOX, UPLOADS};
+use zest_types::{Errno, Ino};
+use zest_world::{ObjectError, World};
+
+/// Blocks that may wait to be removed.
+const GARBAGE: usize = 1 << 16;
+
+/// What a file's writer handed over, in order. Bounded by the writers' budget, so it may be sent past a full
+/// mailbox.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct HandOver {
+    /// The file.
+    pub ino: Ino,
+    /// What it is.
+    pub handed: Vec<Handover>,
+}
+
+/// Answered when every slice of this file that was opened before is committed or failed, and
+/// [`Outcomes`] told. Slices must be sealed for that: whoever waits seals first.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain {
+    /// The file.
+    pub ino: Ino,
+}
+
+/// As [`Drain`], for all files.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct DrainAll;
+
+/// Stores blocks and has slices committed.
+pub struct UploaderActor {
+    world: World,
+    names: BlockNames,
+    queue: UploadQueue<Bytes>,
+    commits: Arc<dyn Commits>,
+    outcomes: Arc<dyn Outcomes>,
+    sink: Arc<dyn BlockSink>,
+    drains: BTreeMap<Token, oneshot::Sender<()>>,
+    last_token: Token,
+    garbage: VecDeque<(BlockId, u32)>,
+    sweeping: bool,
+}
+
+impl UploaderActor {
+    /// An uploader for one volume. Blocks that are stored are given to `sink` as well.
+    #[must_use]
+    pub fn new(
+        world: World,
+        names: BlockNames,
+        commits: Arc<dyn Commits>,
+        outcomes: Arc<dyn Outcomes>,
+        sink: Arc<dyn BlockSink>,
+    ) -> UploaderActor {
+        let queue = UploadQueue::new(names.block_size, UPLOADS);
+        UploaderActor {
+            world,
+            names,
+            queue,
+            commits,
+            outcomes,
+            sink,
+            drains: BTreeMap::new(),
+            last_token: 0,
+            garbage: VecDeque::new(),
+            sweeping: false,
+        }
+    }
+
+    fn perform(&mut self, effects: Vec<Effect<Bytes>>, ctx: &mut Context<Self>) {
+        for effect in effects {
+            match effect {
+                Effect::Put { ino, block, data } => self.put(ino, block, data, ctx),
+                Effect::Commit { ino, slice } => self.commit(ino, slice, ctx),
+                Effect::Committed { ino, slice } => {
+                    self.world.tell("uploader", "committed", ino.0, slice.0);
+                    self.outcomes.committed(ino, slice);
+                }
+                Effect::Failed { ino, slice, error } => {
+                    self.world.tell("uploader", "failed", ino.0, slice.0);
+                    self.outcomes.failed(ino, slice, error);
+                }
+                Effect::Delete { blocks } => self.delete(blocks, ctx),
+                Effect::Drained(token) => {
+                    // Whoever waited may have gone.
+                    let _gone = self.drains.remove(&token).map(|waiter| waiter.send(()));
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, ino: Ino, block: BlockId, data: Bytes, ctx: &mut Context<Self>) {
+        let key = self.names.key(block, u32::try_from(data.len()).unwrap_or(0));
+        let asker = Asker { actor: "uploader", subject: block.slice.0 };
+        self.world.tell("uploader", "put", block.slice.0, u64::from(block.index));
+        let body = data.clone();
+        let put =
+            retrying(self.world.clone(), asker, key, move |world, key| world.objects.put(key, body.clone()));
+        ctx.spawn(put.into_actor(self).map(move |result, actor, ctx| {
+            let result = match result {
+                Ok(()) => {
+                    actor.world.tell("uploader", "stored", block.slice.0, u64::from(block.index));
+                    actor.sink.keep(block, data);
+                    Ok(())
+                }
+                Err(error) => Err(errno_of(&error)),
+            };
+            let effects = actor.queue.put_done(ino, block, result);
+            actor.perform(effects, ctx);
+        }));
+    }
+
+    fn commit(&mut self, ino: Ino, sealed: Sealed, ctx: &mut Context<Self>) {
+        let record = sealed.record;
+        let commit = self.commits.commit(ino, sealed.index, record, sealed.mtime);
+        ctx.spawn(commit.into_actor(self).map(move |result, actor, ctx| {
+            let effects = actor.queue.commit_done(ino, record.id, result);
+            actor.perform(effects, ctx);
+        }));
+    }
+
+    /// Removes objects nobody will ever ask for, one after the other. What can't be removed now, or finds no room
+    /// in the list, is garbage for `gc`.
+    fn delete(&mut self, blocks: Vec<(BlockId, u32)>, ctx: &mut Context<Self>) {
+        let room = GARBAGE.saturating_sub(self.garbage.len());
+        self.garbage.extend(blocks.into_iter().take(room));
+        if !self.sweeping {
+            self.sweep(ctx);
+        }
+    }
+
+    fn sweep(&mut self, ctx: &mut Context<Self>) {
+        let next = self.garbage.pop_front();
+        self.sweeping = next.is_some();
+        let Some((block, len)) = next else { return };
+        let asker = Asker { actor: "uploader", subject: block.slice.0 };
+        let key = self.names.key(block, len);
+        let gone = retrying(self.world.clone(), asker, key, |world, key| world.objects.delete(key));
+        ctx.spawn(gone.into_actor(self).map(move |result, actor, ctx| {
+            let kind = if result.is_ok() { "deleted" } else { "left over" };
+            actor.world.tell("uploader", kind, block.slice.0, u64::from(block.index));
+            actor.sweep(ctx);
+        }));
+    }
+
+    fn wait(&mut self) -> (Token, ResponseFuture<()>) {
+        let (done, wait) = oneshot::channel();
+        self.last_token += 1;
+        self.drains.insert(self.last_token, done);
+        let answer = async move {
+            let _ended = wait.await; // an actor that ends has no line left to wait for
+        };
+        (self.last_token, Box::pin(answer))
+    }
+}
+
+fn errno_of(error: &ObjectError) -> Errno {
+    match error {
+        ObjectError::Full(_) => Errno::ENOSPC,
+        ObjectError::NotFound(_) | ObjectError::Refused { .. } | ObjectError::Transient { .. } => Errno::EIO,
+    }
+}
+
+impl Actor for UploaderActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+    }
+}
+
+impl Supervised for UploaderActor {}
+
+impl Handler<HandOver> for UploaderActor {
+    type Result = ();
+
+    fn handle(&mut self, message: HandOver, ctx: &mut Self::Context) {
+        let ino = message.ino;
+        for one in message.handed {
+            let effects = match one {
+                Handover::Open { slice } => {
+                    self.queue.open(ino, slice);
+                    continue;
+                }
+                Handover::Block { slice, index, data } => {
+                    self.queue.block(ino, BlockId { slice, index }, data)
+                }
+                Handover::Seal { index, record, mtime, .. } => {
+                    self.queue.seal(ino, Sealed { index, record, mtime })
+                }
+            };
+            self.perform(effects, ctx);
+        }
+    }
+}
+
+impl Handler<Drain> for UploaderActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, message: Drain, ctx: &mut Self::Context) -> Self::Result {
+        let (token, answer) = self.wait();
+        let effects = self.queue.drain(message.ino, token);
+        self.perform(effects, ctx);
+        answer
+    }
+}
+
+impl Handler<DrainAll> for UploaderActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: DrainAll, ctx: &mut Self::Context) -> Self::Result {
+        let (token, answer) = self.wait();
+        let effects = self.queue.drain_all(token);
+        self.perform(effects, ctx);
+        answer
+    }
+}
