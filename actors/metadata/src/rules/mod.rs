@@ -1,9 +1,33 @@
 //! What each change means: one pure function from what is known to a change set, an error, or the wish to see
 //! more. No engine, no waiting, no clock.
 
+mod access;
+mod chunks;
+mod content;
+mod copy;
+mod draft;
+mod fallocate;
+mod link;
+mod locks;
+mod make;
+mod parents;
+mod reclaim;
+mod removal;
+mod rename;
+mod setattr;
+mod space;
+mod trash;
+mod truncate;
+mod unlink;
+mod xattr;
+
 use crate::change::ChangeSet;
 use crate::op::{Env, Op, Outcome};
 use crate::snapshot::{Snapshot, Stop};
+
+pub use access::may;
+pub use locks::in_the_way;
+pub use trash::entry_name;
 
 /// A decision: what to write, and what to answer once it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +41,57 @@ pub struct Decision {
 /// Decides a change. Asks for records in as few rounds as it can; the same question with the same snapshot has
 /// the same answer.
 pub fn decide(op: &Op, snapshot: &Snapshot, env: &Env<'_>) -> Result<Decision, Stop> {
-    let _ = (op, snapshot, env);
-    Err(Stop::Fail(zest_types::Errno::ENOSYS))
+    match op {
+        Op::Make { parent, name, kind, mode, umask, rdev, target, existing_ok } => {
+            let new = make::New { kind: *kind, mode: *mode, umask: *umask, rdev: *rdev, target };
+            make::decide(*parent, name, &new, *existing_ok, snapshot, env)
+        }
+        Op::Unlink { parent, name } => unlink::unlink(*parent, name, snapshot, env),
+        Op::Rmdir { parent, name } => unlink::rmdir(*parent, name, snapshot, env),
+        Op::Rename { parent, name, new_parent, new_name, mode } => {
+            let from = rename::Place { dir: *parent, name };
+            let to = rename::Place { dir: *new_parent, name: new_name };
+            rename::decide(from, to, *mode, snapshot, env)
+        }
+        Op::Link { ino, parent, name } => link::decide(*ino, *parent, name, snapshot, env),
+        Op::SetAttr { ino, set } => setattr::decide(*ino, set, snapshot, env),
+        Op::Truncate { ino, length, through_handle } => {
+            truncate::decide(*ino, *length, *through_handle, snapshot, env)
+        }
+        Op::Fallocate { ino, offset, len, mode } => {
+            fallocate::decide(*ino, *offset, *len, *mode, snapshot, env)
+        }
+        Op::CommitSlice { ino, index, record, mtime } => {
+            content::commit_slice(*ino, *index, *record, *mtime, snapshot, env)
+        }
+        Op::CopyRange { from, from_offset, to, to_offset, len } => {
+            let range =
+                copy::Range { from: *from, from_offset: *from_offset, to: *to, to_offset: *to_offset };
+            copy::decide(&range, *len, snapshot, env)
+        }
+        Op::SetXattr { ino, name, value, mode } => xattr::set(*ino, name, value, *mode, snapshot, env),
+        Op::RemoveXattr { ino, name } => xattr::remove(*ino, name, snapshot, env),
+        Op::SetLock { ino, owner, lock } => locks::set_range(*ino, *owner, lock, snapshot, env),
+        Op::Flock { ino, owner, kind } => locks::set_whole(*ino, *owner, *kind, snapshot, env),
+        Op::DropSustained { session, ino } => reclaim::sustained(*session, *ino, snapshot, env),
+        Op::DropChunk { ino, index } => reclaim::chunk(*ino, *index, snapshot),
+        Op::DropDeleted { ino, length } => reclaim::deleted(*ino, *length, snapshot),
+        Op::DropSliceRef { id, size } => reclaim::slice_ref(*id, *size, snapshot),
+        Op::MakeTrashHour { name } => trash::make_hour(name, snapshot, env),
+    }
+}
+
+/// What is left to do when a change was too large for one change set and only its first step was decided: the
+/// change to ask for next, or `None` when all is done. Whoever runs a change must go on until nothing is left.
+#[must_use]
+pub fn rest(op: &Op, outcome: &Outcome) -> Option<Op> {
+    match (op, outcome) {
+        (Op::Truncate { length, .. }, Outcome::Node { attr, .. }) if attr.length != *length => {
+            Some(op.clone())
+        }
+        (Op::Fallocate { ino, offset, len, mode }, Outcome::Copied(done)) if done < len => {
+            Some(Op::Fallocate { ino: *ino, offset: offset + done, len: len - done, mode: *mode })
+        }
+        _ => None,
+    }
 }

@@ -1,0 +1,55 @@
+//! Who may do what: mode bits, the sticky bit, immutable and append-only nodes. Mode and sticky bits count only
+//! where the caller wants them checked; elsewhere the kernel has done it. Supplementary groups are not known
+//! here: who belongs to a file's group is who has it as effective group.
+
+use zest_types::attr::flags;
+use zest_types::{Attr, Caller, Errno};
+
+pub const WRITE: u8 = 2;
+pub const EXECUTE: u8 = 1;
+
+/// Whether mode bits let the caller use the node in all these ways (bits of access(2): 4 read, 2 write,
+/// 1 execute). User 0 may read and write everything, and execute what anybody may execute.
+#[must_use]
+pub fn may(attr: &Attr, caller: &Caller, mask: u8) -> bool {
+    if !caller.check {
+        return true;
+    }
+    if caller.uid == 0 {
+        return mask & EXECUTE == 0 || attr.is_dir() || attr.mode & 0o111 != 0;
+    }
+    let shift = if caller.uid == attr.uid {
+        6
+    } else if caller.gid == attr.gid {
+        3
+    } else {
+        0
+    };
+    (attr.mode >> shift) & u16::from(mask) == u16::from(mask)
+}
+
+/// `EACCES` unless mode bits allow it.
+pub fn need(attr: &Attr, caller: &Caller, mask: u8) -> Result<(), Errno> {
+    if may(attr, caller, mask) { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+/// Whether the caller passes for the owner.
+pub fn owns(attr: &Attr, caller: &Caller) -> bool {
+    !caller.check || caller.uid == 0 || caller.uid == attr.uid
+}
+
+/// In a sticky directory only the owners of it and of the node remove or replace the node's name.
+pub fn need_unstuck(dir: &Attr, node: &Attr, caller: &Caller) -> Result<(), Errno> {
+    let free = dir.mode & 0o1000 == 0 || owns(dir, caller) || owns(node, caller);
+    if free { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// A node that is neither immutable nor append-only.
+pub fn need_changeable(attr: &Attr) -> Result<(), Errno> {
+    if attr.flags & (flags::IMMUTABLE | flags::APPEND) == 0 { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// A node that is not immutable.
+pub fn need_growable(attr: &Attr) -> Result<(), Errno> {
+    if attr.flags & flags::IMMUTABLE == 0 { Ok(()) } else { Err(Errno::EPERM) }
+}
