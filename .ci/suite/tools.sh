@@ -96,7 +96,7 @@ do_fio() {
     for job in "write 256k" "randwrite 4k" "randrw 12k" "randwrite 1m"; do
       fio --name=verify --directory="$MNT/fio" --rw="${job% *}" --bs="${job#* }" --size="${FIO_SIZE:-96M}" --numjobs=2 \
         --direct="$direct" --ioengine=libaio --iodepth=8 --verify=crc32c --do_verify=1 --verify_fatal=1 \
-        --verify_backlog=512 --fsync=256 --io_size="${FIO_SIZE:-96M}" --randseed=7 --group_reporting \
+        --verify_backlog=512 --verify_state_save=0 --fsync=256 --io_size="${FIO_SIZE:-96M}" --randseed=7 --group_reporting \
         --output="$SCRATCH/fio.out" || {
         tail -n 30 "$SCRATCH/fio.out"
         fail "fio: $job, direct=$direct"
@@ -108,6 +108,7 @@ do_fio() {
 
 fs_format
 fs_mount
+cd "$SCRATCH" # fio leaves files where it stands
 for part in $PARTS; do
   start=$SECONDS
   "do_$part"
