@@ -99,7 +99,14 @@ impl MetaCore {
     /// Decides and commits one change.
     pub async fn change(&self, caller: Caller, op: &Op) -> Result<Outcome, Errno> {
         let trash = trash::directory_for(self, op).await?;
-        self.change_with_trash(caller, op, trash).await
+        let mut outcome = self.change_with_trash(caller, op, trash).await?;
+        // Large changes come in steps, each of them whole.
+        let mut step = rules::rest(op, &outcome);
+        while let Some(op) = step {
+            outcome = self.change_with_trash(caller, &op, trash).await?;
+            step = rules::rest(&op, &outcome);
+        }
+        Ok(outcome)
     }
 
     pub(crate) async fn change_with_trash(

@@ -34,6 +34,14 @@ pub const READDIR_BATCH: usize = 1024;
 pub const READDIR_KEPT_BATCHES: usize = 64;
 /// Requests of a mount that may wait for an actor at once; more are told to try again.
 pub const WAITING_REQUESTS: usize = 16_384;
+/// Deleted files whose data wait for removal in memory; more wait in the volume.
+pub const REAPER_QUEUE: usize = 65_536;
+/// Deleted files whose data are removed together, and chunk lists looked at together.
+pub const REAPER_BATCH: usize = 256;
+/// How often the volume is searched for deleted files that were forgotten, seconds.
+pub const REAPER_LOOK_SECS: u64 = 60;
+/// Deletions of objects under way at once.
+pub const DELETES: usize = 10;
 /// Flattened chunk lists a mount keeps.
 pub const CHUNK_VIEWS: usize = 16_384;
 /// Attributes, entries and chunk lists a mount believes without asking.
@@ -66,6 +74,8 @@ pub const SLICE_AGE_MS: u64 = 5_000;
 pub const META_FLUSH_MS: u64 = 500;
 /// Bytes of committed metadata kept in memory before they are written.
 pub const META_BUFFER: usize = 64 << 20;
+/// Bytes of the embedded engine's file kept in memory.
+pub const META_CACHE: usize = 64 << 20;
 
 const _: () = {
     assert!(BLOCK_SIZE as u64 <= CHUNK_SIZE && CHUNK_SIZE.is_multiple_of(BLOCK_SIZE as u64));

@@ -303,6 +303,67 @@ pub enum Request<'a> {
     SyncAll,
 }
 
+macro_rules! keep {
+    ($request:expr, $($variant:ident { $($field:ident),* })*) => {
+        match $request {
+            Request::Write { ino, handle, offset, data } => Err(BorrowedWrite { ino, handle, offset, data }),
+            Request::SyncAll => Ok(Request::SyncAll),
+            $(Request::$variant { $($field),* } => Ok(Request::$variant { $($field),* }),)*
+        }
+    };
+}
+
+/// A write whose payload lies in the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct BorrowedWrite<'a> {
+    pub ino: Ino,
+    pub handle: Handle,
+    pub offset: u64,
+    pub data: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// The request as one that can be kept; a write can't, since its payload is borrowed.
+    pub fn keep(self) -> Result<Request<'static>, BorrowedWrite<'a>> {
+        keep! { self,
+            Lookup { parent, name }
+            GetAttr { ino }
+            SetAttr { ino, set, handle }
+            Readlink { ino }
+            Mknod { parent, name, kind, mode, umask, rdev }
+            Mkdir { parent, name, mode, umask }
+            Symlink { parent, name, target }
+            Unlink { parent, name }
+            Rmdir { parent, name }
+            Rename { parent, name, new_parent, new_name, mode }
+            Link { ino, parent, name }
+            Open { ino, flags }
+            Create { parent, name, mode, umask, flags }
+            Read { ino, handle, offset, size }
+            Flush { ino, handle, lock_owner }
+            Release { ino, handle }
+            Fsync { ino, handle }
+            OpenDir { ino }
+            ReadDir { ino, handle, offset, max_entries, plus }
+            ReleaseDir { ino, handle }
+            FsyncDir { ino }
+            Statfs { ino }
+            SetXattr { ino, name, value, mode }
+            GetXattr { ino, name }
+            ListXattr { ino }
+            RemoveXattr { ino, name }
+            Access { ino, mask }
+            Fallocate { ino, handle, offset, len, mode }
+            Lseek { ino, handle, offset, what }
+            CopyRange { from, from_handle, from_offset, to, to_handle, to_offset, len }
+            GetLock { ino, owner, lock }
+            SetLock { ino, owner, lock, wait }
+            Flock { ino, owner, kind, wait }
+        }
+    }
+}
+
 /// One directory entry of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dirent {

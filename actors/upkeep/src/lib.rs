@@ -1,1 +1,20 @@
-//! Placeholder.
+//! Work nobody asked for, over the same traits and actors as everything else: so far the removal of deleted
+//! files' data and the emptying of old trash.
+
+pub mod reaper;
+pub mod trash;
+
+pub use reaper::{Deleted, Reaper};
+
+use std::sync::Arc;
+use zest_types::Errno;
+use zest_vfs::mount::{Mount, Role, Stage, begin};
+
+/// Starts the work for a mount that may change its volume.
+pub async fn attach(mount: &Mount, stage: &dyn Stage) -> Result<(), Errno> {
+    let shared = Arc::clone(mount.vfs.shared());
+    let state = Arc::clone(&shared);
+    let reaper = begin(stage, Role::Metadata, move || Reaper::new(state)).await?;
+    let hears = move |ino, length| reaper.do_send(Deleted { ino, length });
+    shared.on_deleted.set(Box::new(hears)).map_err(|_| Errno::EIO)
+}

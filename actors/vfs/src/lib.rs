@@ -1,12 +1,40 @@
 //! POSIX as seen from above: the one entry for all doors. Knows handles, directory streams and what may be
 //! answered on the spot; knows no kernel bytes, no engine and no object store.
 
-use zest_types::{Caller, Request, ServeResult};
+pub mod actor;
+pub mod chunk_views;
+pub mod dirs;
+pub mod files;
+pub mod handles;
+pub mod ids;
+pub mod mount;
+mod now;
+pub mod open_flags;
+pub mod read;
+pub mod reserve;
+pub mod shared;
+mod slow;
 
-/// A mounted volume, shared by all threads of a door.
-pub struct Vfs {}
+pub use mount::{Mount, Options, Role, Stage, mount};
+
+use actor::{Slow, SlowWrite};
+use shared::Shared;
+use std::sync::Arc;
+use zest_types::{Caller, Errno, Request, ServeResult};
+
+/// A mounted volume, shared by all threads of a door. Cheap to clone.
+#[derive(Clone)]
+pub struct Vfs {
+    shared: Arc<Shared>,
+}
 
 impl Vfs {
+    /// An entry to this state.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>) -> Vfs {
+        Vfs { shared }
+    }
+
     /// Answers a request: on the spot where views and cache can, else from an actor's thread when it is done.
     /// Never blocks. `reply` is called exactly once.
     pub fn serve(
@@ -15,7 +43,38 @@ impl Vfs {
         request: Request<'_>,
         reply: impl FnOnce(ServeResult) + Send + 'static,
     ) {
-        let _ = (caller, request);
-        reply(Err(zest_types::Errno::ENOSYS));
+        if let Some(result) = self.shared.now(caller, &request) {
+            return reply(result);
+        }
+        let links = match self.shared.links() {
+            Ok(links) if links.vfs.connected() => links,
+            _ => return reply(Err(Errno::EIO)),
+        };
+        if !self.shared.begin_waiting() {
+            return reply(Err(Errno::EAGAIN));
+        }
+        // The number of waiting requests is bounded above, so the mailbox is too.
+        match request.keep() {
+            Ok(request) => links.vfs.do_send(Slow { caller: *caller, request, reply: Box::new(reply) }),
+            Err(write) => match self.shared.reserve.take(write.data) {
+                Some(payload) => links.vfs.do_send(SlowWrite {
+                    caller: *caller,
+                    handle: write.handle,
+                    offset: write.offset,
+                    payload,
+                    reply: Box::new(reply),
+                }),
+                None => {
+                    self.shared.end_waiting();
+                    reply(Err(Errno::ENOMEM));
+                }
+            },
+        }
+    }
+
+    /// State of the mount, for those who tend it.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 }

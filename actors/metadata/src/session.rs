@@ -1,0 +1,93 @@
+//! Sessions: each mount that may change the volume has one, with a time at which it counts as dead, and a list of
+//! files that were removed while it had them open. Knows no connection: who beats the heart is the mount.
+
+use crate::change::{ChangeSet, Write};
+use crate::engine::{CommitError, Engine};
+use crate::key::{Counter, Key, Scan};
+use crate::op::Op;
+use crate::record::Record;
+use crate::transact::MetaCore;
+use zest_types::{Caller, Errno, limits};
+use zest_world::World;
+
+/// A session counts as dead when it was silent this long, seconds.
+pub const EXPIRES_AFTER: i64 = 60;
+
+/// Begins a session; its number is the answer. `info` is its JSON record.
+pub async fn begin(engine: &dyn Engine, world: &World, info: &[u8]) -> Result<u64, Errno> {
+    let key = Key::Counter(Counter::NextSession);
+    let take = ChangeSet { expect: Vec::new(), write: vec![Write::Add(key.clone(), 1)] };
+    let mut number = None;
+    for _ in 0..limits::TXN_RETRIES {
+        match engine.commit(&take).await {
+            Ok(applied) => {
+                number = applied.records.iter().find_map(|(k, record)| match (k == &key, record) {
+                    (true, Some(Record::Count(n))) => u64::try_from(*n).ok(),
+                    _ => None,
+                });
+                break;
+            }
+            Err(CommitError::Engine(error)) => {
+                world.trace.complain(&error.to_string());
+                return Err(Errno::EIO);
+            }
+            Err(CommitError::Conflict(_) | CommitError::Unknown(_)) => {}
+        }
+    }
+    let number = number.ok_or(Errno::EIO)?;
+    put(engine, world, number, Some(info)).await?;
+    Ok(number)
+}
+
+/// The session lives on for a while.
+pub async fn beat(core: &MetaCore, session: u64) -> Result<(), Errno> {
+    put(&*core.engine, &core.world, session, None).await
+}
+
+/// The session is over: what it had open and removed goes for good, and its records too.
+pub async fn end(core: &MetaCore, session: u64) -> Result<(), Errno> {
+    let scan = Scan::Sustained { limit: usize::MAX };
+    let held = core.engine.scan(&scan).await.map_err(|e| core.errno(&e))?;
+    for (key, _) in held {
+        if let Key::Sustained { session: owner, ino } = key {
+            if owner == session {
+                core.change(Caller::SYSTEM, &Op::DropSustained { session, ino }).await?;
+            }
+        }
+    }
+    let write = vec![Write::Delete(Key::SessionExpiry(session)), Write::Delete(Key::SessionInfo(session))];
+    commit(&*core.engine, &ChangeSet { expect: Vec::new(), write }).await
+}
+
+/// Ends all sessions but one's own: only where nobody else can be using the volume.
+pub async fn end_dead(core: &MetaCore, own: u64) -> Result<(), Errno> {
+    let scan = Scan::Sessions { limit: usize::MAX };
+    let all = core.engine.scan(&scan).await.map_err(|e| core.errno(&e))?;
+    for (key, _) in all {
+        if let Key::SessionExpiry(session) = key {
+            if session != own {
+                end(core, session).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn put(engine: &dyn Engine, world: &World, session: u64, info: Option<&[u8]>) -> Result<(), Errno> {
+    let expiry = Record::Stamp(world.clock.now().sec.saturating_add(EXPIRES_AFTER));
+    let mut write = vec![Write::Put(Key::SessionExpiry(session), expiry)];
+    write.extend(info.map(|info| Write::Put(Key::SessionInfo(session), Record::Bytes(info.to_vec()))));
+    commit(engine, &ChangeSet { expect: Vec::new(), write }).await
+}
+
+/// Commits writes that may be made twice without harm.
+async fn commit(engine: &dyn Engine, changes: &ChangeSet) -> Result<(), Errno> {
+    for _ in 0..limits::TXN_RETRIES {
+        match engine.commit(changes).await {
+            Ok(_) => return Ok(()),
+            Err(CommitError::Engine(_)) => return Err(Errno::EIO),
+            Err(CommitError::Conflict(_) | CommitError::Unknown(_)) => {}
+        }
+    }
+    Err(Errno::EIO)
+}

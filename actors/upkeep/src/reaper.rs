@@ -1,0 +1,170 @@
+//! Removes the data of deleted files: their chunk lists, the references of the slices in them, and the objects of
+//! slices nobody refers to any more. Objects go only after the records that named them are gone for good, so a
+//! crash never brings back a file whose blocks are missing. What a crash leaves undone is found at the next start.
+
+use actix::{Actor, AsyncContext, Context, Handler, Message, Supervised, WrapFuture};
+use futures::StreamExt;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use zest_data::retry::{Asker, retrying};
+use zest_metadata::{Change, Find, Key, Op, Outcome, Scan, SyncRecords};
+use zest_types::{Caller, Errno, Ino, SliceId, limits};
+use zest_vfs::shared::Shared;
+
+/// A file was deleted, and had this length.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Deleted {
+    /// The file.
+    pub ino: Ino,
+    /// Its length, which is part of the name of its record.
+    pub length: u64,
+}
+
+/// Removes data of deleted files, batch by batch.
+pub struct Reaper {
+    shared: Arc<Shared>,
+    queue: VecDeque<(Ino, u64)>,
+    busy: bool,
+}
+
+impl Reaper {
+    /// A reaper of this mount.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>) -> Reaper {
+        Reaper { shared, queue: VecDeque::new(), busy: false }
+    }
+
+    /// Looks for files that were deleted and forgotten.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.busy {
+            return;
+        }
+        self.busy = true;
+        let shared = Arc::clone(&self.shared);
+        let scan = async move { find(&shared, Scan::Deleted { limit: limits::REAPER_QUEUE }).await };
+        ctx.spawn(actix::fut::ActorFutureExt::map(scan.into_actor(self), |found, actor, ctx| {
+            actor.busy = false;
+            for (key, _) in found.unwrap_or_default() {
+                if let Key::Deleted { ino, length } = key {
+                    actor.queue.push_back((ino, length));
+                }
+            }
+            actor.work(ctx);
+        }));
+    }
+
+    fn work(&mut self, ctx: &mut Context<Self>) {
+        if self.busy || self.queue.is_empty() {
+            return;
+        }
+        self.busy = true;
+        let many = self.queue.len().min(limits::REAPER_BATCH);
+        let batch: Vec<(Ino, u64)> = self.queue.drain(..many).collect();
+        let shared = Arc::clone(&self.shared);
+        let job = async move {
+            if let Err(errno) = reap(&shared, &batch).await {
+                shared.world.tell(
+                    "reaper",
+                    "left for later",
+                    batch.len() as u64,
+                    u64::from(errno.number().unsigned_abs()),
+                );
+            }
+        };
+        ctx.spawn(actix::fut::ActorFutureExt::map(job.into_actor(self), |(), actor, ctx| {
+            actor.busy = false;
+            actor.work(ctx);
+        }));
+    }
+}
+
+impl Actor for Reaper {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(limits::MAILBOX);
+        self.look(ctx);
+        ctx.run_interval(Duration::from_secs(limits::REAPER_LOOK_SECS), |actor, ctx| actor.look(ctx));
+    }
+}
+
+impl Supervised for Reaper {}
+
+impl Handler<Deleted> for Reaper {
+    type Result = ();
+
+    fn handle(&mut self, message: Deleted, ctx: &mut Self::Context) {
+        // What does not fit is found again by the next look.
+        if self.queue.len() < limits::REAPER_QUEUE {
+            self.queue.push_back((message.ino, message.length));
+        }
+        self.work(ctx);
+    }
+}
+
+async fn find(shared: &Shared, scan: Scan) -> Result<Vec<(Key, zest_metadata::Record)>, Errno> {
+    shared.links()?.metadata.send(Find { scan, attrs: false }).await.map_err(|_| Errno::EIO)?
+}
+
+async fn change(shared: &Shared, op: Op) -> Result<Outcome, Errno> {
+    let change = Change { caller: Caller::SYSTEM, op };
+    shared.links()?.metadata.send(change).await.map_err(|_| Errno::EIO)?
+}
+
+/// Removes the data of these files.
+async fn reap(shared: &Shared, files: &[(Ino, u64)]) -> Result<(), Errno> {
+    let mut garbage = Vec::new();
+    for (ino, _) in files {
+        garbage.extend(drop_chunks(shared, *ino).await?);
+    }
+    // Only what is gone for good from the records may go from the store.
+    shared.links()?.metadata.send(SyncRecords).await.map_err(|_| Errno::EIO)??;
+    remove_slices(shared, garbage).await?;
+    for (ino, length) in files {
+        change(shared, Op::DropDeleted { ino: *ino, length: *length }).await?;
+    }
+    Ok(())
+}
+
+/// Removes all chunk lists of a file; answers the slices that lost their last reference.
+async fn drop_chunks(shared: &Shared, ino: Ino) -> Result<Vec<(SliceId, u32)>, Errno> {
+    let mut garbage = Vec::new();
+    loop {
+        let scan = Scan::Chunks { ino, from: 0, limit: limits::REAPER_BATCH };
+        let found = find(shared, scan).await?;
+        let mut dropped = false;
+        for (key, _) in found {
+            let Key::Chunk(ino, index) = key else { continue };
+            if let Outcome::Unreferenced(slices) = change(shared, Op::DropChunk { ino, index }).await? {
+                garbage.extend(slices);
+            }
+            dropped = true;
+        }
+        if !dropped {
+            return Ok(garbage);
+        }
+    }
+}
+
+/// Removes the objects of slices, and then the slices' counters.
+async fn remove_slices(shared: &Shared, slices: Vec<(SliceId, u32)>) -> Result<(), Errno> {
+    let removals = slices.into_iter().map(|(id, size)| remove_slice(shared, id, size));
+    let results: Vec<_> = futures::stream::iter(removals).buffer_unordered(limits::DELETES).collect().await;
+    results.into_iter().collect()
+}
+
+async fn remove_slice(shared: &Shared, id: SliceId, size: u32) -> Result<(), Errno> {
+    for (block, key) in shared.names.of_slice(id, size) {
+        shared.tier.remove(&block);
+        let asker = Asker { actor: "reaper", subject: id.0 };
+        let gone = retrying(shared.world.clone(), asker, key, |world, key| world.objects.delete(key)).await;
+        gone.map_err(|error| {
+            shared.world.trace.complain(&format!("data of a deleted file stay for now: {error}"));
+            Errno::EIO
+        })?;
+    }
+    change(shared, Op::DropSliceRef { id, size }).await?;
+    Ok(())
+}

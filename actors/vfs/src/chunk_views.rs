@@ -1,0 +1,38 @@
+//! Flattened chunk lists, made once for each list and used by all reads of it.
+
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zest_data::ChunkView;
+use zest_metadata::views::ChunkList;
+use zest_types::{Ino, limits};
+
+/// Lists shorter than this are flattened anew for each read: that is quicker than looking them up.
+const WORTH_KEEPING: usize = 4;
+
+/// Flattened lists, each with the list it was made of.
+#[derive(Default)]
+pub struct ChunkViews {
+    views: RwLock<BTreeMap<(Ino, u32), (ChunkList, Arc<ChunkView>)>>,
+}
+
+impl ChunkViews {
+    /// The flattened form of this list of this chunk.
+    pub fn flat(&self, ino: Ino, index: u32, list: &ChunkList) -> Arc<ChunkView> {
+        if list.len() < WORTH_KEEPING {
+            return Arc::new(ChunkView::new(list));
+        }
+        if let Some((of, view)) = self.views.read().get(&(ino, index)) {
+            if Arc::ptr_eq(of, list) {
+                return Arc::clone(view);
+            }
+        }
+        let view = Arc::new(ChunkView::new(list));
+        let mut views = self.views.write();
+        if views.len() >= limits::CHUNK_VIEWS {
+            views.clear();
+        }
+        views.insert((ino, index), (Arc::clone(list), Arc::clone(&view)));
+        view
+    }
+}

@@ -1,0 +1,170 @@
+//! Open files: which nodes somebody has open here or has unflushed writes, one entry for each. Removal and
+//! opening meet in this table: whoever comes second sees the first. Knows no requests.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use zest_data::{Budget, FileWriter};
+use zest_metadata::OpenFiles;
+use zest_types::Ino;
+
+const SHARDS: usize = 64;
+
+/// A file that is open here, or has unflushed writes.
+pub struct OpenFile {
+    /// Which node.
+    pub ino: Ino,
+    /// Unflushed writes.
+    writer: Mutex<FileWriter>,
+    /// Whether the writer may have anything, so that readers of clean files take no lock.
+    dirty: AtomicBool,
+    /// Writes hold it shared; what changes the file as a whole holds it alone.
+    pub gate: tokio::sync::RwLock<()>,
+}
+
+impl OpenFile {
+    /// The writer, for as long as the guard lives.
+    pub fn writer(&self) -> MutexGuard<'_, FileWriter> {
+        self.writer.lock()
+    }
+
+    /// The writer, if it may have unflushed writes.
+    pub fn dirty_writer(&self) -> Option<MutexGuard<'_, FileWriter>> {
+        self.dirty.load(Ordering::Acquire).then(|| self.writer.lock())
+    }
+
+    /// To be called with the writer locked, after it changed.
+    pub fn note_dirty(&self, writer: &FileWriter) {
+        self.dirty.store(!writer.is_clean(), Ordering::Release);
+    }
+}
+
+struct Entry {
+    file: Arc<OpenFile>,
+    opens: u32,
+}
+
+#[derive(Default)]
+struct Shard {
+    files: BTreeMap<Ino, Entry>,
+    /// Removals being decided.
+    removing: BTreeMap<Ino, u32>,
+}
+
+/// All open files of a mount.
+pub struct Files {
+    shards: Vec<Mutex<Shard>>,
+    block_size: u32,
+    budget: Budget,
+}
+
+impl Files {
+    /// No open files. Writers take memory from `budget`.
+    #[must_use]
+    pub fn new(block_size: u32, budget: Budget) -> Files {
+        Files { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), block_size, budget }
+    }
+
+    /// Opens a node once more; `None` while its removal is being decided.
+    pub fn open(&self, ino: Ino) -> Option<Arc<OpenFile>> {
+        let mut shard = self.shard(ino);
+        if shard.removing.contains_key(&ino) {
+            return None;
+        }
+        let entry = shard.files.entry(ino).or_insert_with(|| Entry {
+            file: Arc::new(OpenFile {
+                ino,
+                writer: Mutex::new(FileWriter::new(self.block_size, self.budget.clone())),
+                dirty: AtomicBool::new(false),
+                gate: tokio::sync::RwLock::new(()),
+            }),
+            opens: 0,
+        });
+        entry.opens += 1;
+        Some(Arc::clone(&entry.file))
+    }
+
+    /// Takes back one [`Files::open`]; tells whether it was the last.
+    pub fn close(&self, ino: Ino) -> bool {
+        let mut shard = self.shard(ino);
+        let Some(entry) = shard.files.get_mut(&ino) else { return false };
+        entry.opens = entry.opens.saturating_sub(1);
+        let last = entry.opens == 0;
+        Self::tidy_in(&mut shard, ino);
+        last
+    }
+
+    /// The entry of a node, if there is one.
+    pub fn get(&self, ino: Ino) -> Option<Arc<OpenFile>> {
+        self.shard(ino).files.get(&ino).map(|entry| Arc::clone(&entry.file))
+    }
+
+    /// Whether a handle is open on the node.
+    pub fn is_open(&self, ino: Ino) -> bool {
+        self.shard(ino).files.get(&ino).is_some_and(|entry| entry.opens > 0)
+    }
+
+    /// Lets go of an entry that nobody has open and that has no unflushed writes.
+    pub fn tidy(&self, ino: Ino) {
+        Self::tidy_in(&mut self.shard(ino), ino);
+    }
+
+    /// Files that may have unflushed writes, in order of their numbers within each part of the table.
+    pub fn dirty(&self) -> Vec<Arc<OpenFile>> {
+        let mut dirty = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let files = shard.files.values().map(|entry| &entry.file);
+            dirty.extend(files.filter(|f| f.dirty.load(Ordering::Acquire)).cloned());
+        }
+        dirty
+    }
+
+    fn tidy_in(shard: &mut Shard, ino: Ino) {
+        let idle = |entry: &Entry| entry.opens == 0 && entry.file.writer.lock().is_clean();
+        if shard.files.get(&ino).is_some_and(idle) {
+            shard.files.remove(&ino);
+        }
+    }
+
+    fn shard(&self, ino: Ino) -> MutexGuard<'_, Shard> {
+        self.shards[(ino.0 % SHARDS as u64) as usize].lock()
+    }
+}
+
+impl OpenFiles for Files {
+    fn begin_removal(&self, ino: Ino) -> bool {
+        let mut shard = self.shard(ino);
+        *shard.removing.entry(ino).or_insert(0) += 1;
+        shard.files.get(&ino).is_some_and(|entry| entry.opens > 0)
+    }
+
+    fn end_removal(&self, ino: Ino) {
+        let mut shard = self.shard(ino);
+        if let Some(count) = shard.removing.get_mut(&ino) {
+            *count -= 1;
+            if *count == 0 {
+                shard.removing.remove(&ino);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_and_an_open_see_each_other() {
+        let files = Files::new(65536, Budget::new(1 << 20));
+        assert!(!files.begin_removal(Ino(7)));
+        assert!(files.open(Ino(7)).is_none());
+        files.end_removal(Ino(7));
+        let file = files.open(Ino(7)).unwrap();
+        assert!(files.begin_removal(Ino(7)) && files.is_open(Ino(7)));
+        assert_eq!(file.ino, Ino(7));
+        assert!(files.close(Ino(7)));
+        assert!(files.get(Ino(7)).is_none());
+    }
+}

@@ -1,0 +1,173 @@
+//! Putting a mount together: session, state and actors, each actor on the stage its role is played on. The same
+//! for production, where a stage is an arbiter's thread, and for the simulator, where all share one.
+
+use crate::Vfs;
+use crate::actor::VfsActor;
+use crate::files::Files;
+use crate::shared::{Links, Parts, Shared};
+use crate::slow::Task;
+use actix::{Actor, Addr};
+use std::sync::Arc;
+use std::time::Duration;
+use zest_cache::{CacheActor, MemoryTier};
+use zest_data::{BlockNames, BlockSink, Budget};
+use zest_metadata::{Engine, MetaCore, MetadataActor, OpenFiles, Views, VolumeRules, session};
+use zest_types::volume::Settings;
+use zest_types::{Caller, Errno, limits};
+use zest_uploader::{Commits, Outcomes, UploaderActor};
+use zest_world::World;
+
+/// What an actor does, and so where it should run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Records and slow requests.
+    Metadata,
+    /// Blocks, up and down.
+    Data,
+}
+
+/// Runs the beginnings of actors where they belong.
+pub trait Stage {
+    /// Runs `begin` on the thread for this role, inside its runtime, soon.
+    fn start(&self, role: Role, begin: Box<dyn FnOnce() + Send>);
+}
+
+/// How a volume is mounted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Nothing may be changed; no session is made.
+    pub read_only: bool,
+    /// How long records are believed where others may change them.
+    pub lease: Duration,
+    /// Bytes of unflushed writes.
+    pub write_budget: u64,
+    /// Bytes of blocks kept in memory.
+    pub memory_cache: u64,
+    /// The session record, JSON.
+    pub session_info: Vec<u8>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            read_only: false,
+            lease: Duration::from_secs(1),
+            write_budget: limits::WRITE_BUDGET,
+            memory_cache: 256 << 20,
+            session_info: b"{}".to_vec(),
+        }
+    }
+}
+
+/// A volume in use.
+pub struct Mount {
+    /// The entry for doors.
+    pub vfs: Vfs,
+    core: Arc<MetaCore>,
+    engine: Arc<dyn Engine>,
+    session: u64,
+}
+
+/// Puts a mount together. What dead sessions of an exclusive volume left open is removed on the way.
+pub async fn mount(
+    world: World,
+    engine: Arc<dyn Engine>,
+    settings: &Settings,
+    options: &Options,
+    stage: &dyn Stage,
+) -> Result<Mount, Errno> {
+    let exclusive = engine.exclusive();
+    let session = match options.read_only {
+        true => 0,
+        false => session::begin(&*engine, &world, &options.session_info).await?,
+    };
+    let budget = Budget::new(options.write_budget);
+    let files = Arc::new(Files::new(settings.block_size(), budget.clone()));
+    let views = Arc::new(Views::new(if exclusive { Duration::MAX } else { options.lease }));
+    let capacity = (settings.capacity, settings.inodes);
+    let rules = VolumeRules { session, trash_days: settings.trash_days, capacity };
+    let open_files: Arc<dyn OpenFiles> = Arc::clone(&files) as _;
+    let core =
+        Arc::new(MetaCore::new(Arc::clone(&engine), Arc::clone(&views), world.clone(), open_files, rules));
+    if exclusive && !options.read_only {
+        session::end_dead(&core, session).await?;
+    }
+    let names = BlockNames {
+        volume: settings.name.clone(),
+        hash_prefix: settings.hash_prefix,
+        block_size: settings.block_size(),
+    };
+    let tier = Arc::new(MemoryTier::new(options.memory_cache));
+    let shared = Arc::new(Shared::new(Parts {
+        world,
+        views,
+        tier,
+        files,
+        budget,
+        names,
+        exclusive,
+        read_only: options.read_only,
+        session,
+        capacity,
+    }));
+    start_actors(&shared, &core, stage).await?;
+    if !options.read_only {
+        shared.fetch_ids().await?;
+    }
+    Ok(Mount { vfs: Vfs::new(shared), core, engine, session })
+}
+
+async fn start_actors(shared: &Arc<Shared>, core: &Arc<MetaCore>, stage: &dyn Stage) -> Result<(), Errno> {
+    let core = Arc::clone(core);
+    let metadata = begin(stage, Role::Metadata, move || MetadataActor::new(core)).await?;
+    let state = Arc::clone(shared);
+    let cache =
+        begin(stage, Role::Data, move || CacheActor::new(state.world.clone(), Arc::clone(&state.tier)))
+            .await?;
+    let state = Arc::clone(shared);
+    let uploader = begin(stage, Role::Data, move || {
+        let commits: Arc<dyn Commits> = Arc::clone(&state) as _;
+        let outcomes: Arc<dyn Outcomes> = Arc::clone(&state) as _;
+        let sink: Arc<dyn BlockSink> = Arc::clone(&state.tier) as _;
+        UploaderActor::new(state.world.clone(), state.names.clone(), commits, outcomes, sink)
+    })
+    .await?;
+    let state = Arc::clone(shared);
+    let vfs = begin(stage, Role::Metadata, move || VfsActor::new(state)).await?;
+    let links = Links { vfs, metadata, cache, uploader };
+    shared.links.set(links).map_err(|_| Errno::EIO)
+}
+
+/// Starts a supervised actor on the stage for its role.
+pub async fn begin<A: Actor<Context = actix::Context<A>> + actix::Supervised>(
+    stage: &dyn Stage,
+    role: Role,
+    make: impl FnOnce() -> A + Send + 'static,
+) -> Result<Addr<A>, Errno> {
+    let (ready, started) = tokio::sync::oneshot::channel();
+    let start = move || {
+        let actor = make();
+        let _gone = ready.send(actix::Supervisor::start(|_| actor));
+    };
+    stage.start(role, Box::new(start));
+    started.await.map_err(|_| Errno::EIO)
+}
+
+impl Mount {
+    /// Commits and writes everything, and ends the session. The mount must not be used afterwards.
+    pub async fn close(&self) -> Result<(), Errno> {
+        let task = Task { shared: Arc::clone(self.vfs.shared()), caller: Caller::SYSTEM };
+        let flushed = task.sync_all().await;
+        if self.session != 0 {
+            session::end(&self.core, self.session).await?;
+            self.core.sync().await?;
+        }
+        flushed
+    }
+
+    /// The record store, for those who tend the volume.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+}

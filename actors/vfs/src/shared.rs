@@ -1,0 +1,238 @@
+//! What all threads of a mount share: views, cache, open files, handles, and the addresses of the actors. Answers
+//! small questions about files by putting together what is committed and what is not yet.
+
+use crate::actor::VfsActor;
+use crate::chunk_views::ChunkViews;
+use crate::files::{Files, OpenFile};
+use crate::handles::{FileHandle, Handles};
+use crate::ids::SlicePool;
+use crate::reserve::Reserve;
+use actix::Addr;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use zest_cache::{CacheActor, MemoryTier};
+use zest_data::{BlockNames, Budget, Handover};
+use zest_metadata::{Change, MetadataActor, Op, Views};
+use zest_types::{Attr, Caller, Errno, Handle, Ino, SliceId, SliceRecord, Time, limits};
+use zest_uploader::{Commits, HandOver, Outcomes, UploaderActor};
+use zest_world::{BoxFuture, World};
+
+/// Actors of a mount.
+pub struct Links {
+    /// Slow requests.
+    pub vfs: Addr<VfsActor>,
+    /// Records.
+    pub metadata: Addr<MetadataActor>,
+    /// Blocks down.
+    pub cache: Addr<CacheActor>,
+    /// Blocks up.
+    pub uploader: Addr<UploaderActor>,
+}
+
+/// Hears that a file was removed and its data (its length is given) may go.
+pub type OnDeleted = Box<dyn Fn(Ino, u64) + Send + Sync>;
+
+/// State of a mount.
+pub struct Shared {
+    /// The outside.
+    pub world: World,
+    /// What may be believed without asking.
+    pub views: Arc<Views>,
+    /// Blocks in memory.
+    pub tier: Arc<MemoryTier>,
+    /// Open files.
+    pub files: Arc<Files>,
+    /// Handles.
+    pub handles: Handles,
+    /// Flattened chunk lists.
+    pub chunk_views: ChunkViews,
+    /// Slice numbers.
+    pub slice_ids: SlicePool,
+    /// Memory for unflushed writes.
+    pub budget: Budget,
+    /// Memory for writes that wait for memory.
+    pub reserve: Reserve,
+    /// Names of blocks.
+    pub names: BlockNames,
+    /// Nobody else can change the volume.
+    pub exclusive: bool,
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// Session of the mount.
+    pub session: u64,
+    /// Bytes and inodes the volume may hold; 0 means no limit.
+    pub capacity: (u64, u64),
+    /// Set once all actors run.
+    pub links: OnceLock<Links>,
+    /// Set by whoever removes the data of deleted files.
+    pub on_deleted: OnceLock<OnDeleted>,
+    /// A slice was committed or failed: waiting writers may try again.
+    pub space: tokio::sync::Notify,
+    /// A lock was released.
+    pub unlocked: tokio::sync::Notify,
+    /// Versions of closed files whose pages the kernel may still have; only where others change the volume.
+    pub seen_mtime: Mutex<BTreeMap<Ino, Time>>,
+    waiting: AtomicUsize,
+}
+
+/// What a mount is made of besides actors.
+pub struct Parts {
+    /// The outside.
+    pub world: World,
+    /// Views.
+    pub views: Arc<Views>,
+    /// Blocks in memory.
+    pub tier: Arc<MemoryTier>,
+    /// Open files.
+    pub files: Arc<Files>,
+    /// Memory for unflushed writes.
+    pub budget: Budget,
+    /// Names of blocks.
+    pub names: BlockNames,
+    /// See [`Shared::exclusive`].
+    pub exclusive: bool,
+    /// See [`Shared::read_only`].
+    pub read_only: bool,
+    /// See [`Shared::session`].
+    pub session: u64,
+    /// See [`Shared::capacity`].
+    pub capacity: (u64, u64),
+}
+
+impl Shared {
+    /// State without actors yet.
+    #[must_use]
+    pub fn new(parts: Parts) -> Shared {
+        Shared {
+            world: parts.world,
+            views: parts.views,
+            tier: parts.tier,
+            files: parts.files,
+            handles: Handles::default(),
+            chunk_views: ChunkViews::default(),
+            slice_ids: SlicePool::default(),
+            budget: parts.budget,
+            reserve: Reserve::new(limits::WRITE_RESERVE),
+            names: parts.names,
+            exclusive: parts.exclusive,
+            read_only: parts.read_only,
+            session: parts.session,
+            capacity: parts.capacity,
+            links: OnceLock::new(),
+            on_deleted: OnceLock::new(),
+            space: tokio::sync::Notify::new(),
+            unlocked: tokio::sync::Notify::new(),
+            seen_mtime: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// The actors; `EIO` before they run.
+    pub fn links(&self) -> Result<&Links, Errno> {
+        self.links.get().ok_or(Errno::EIO)
+    }
+
+    /// Monotonic time.
+    pub fn mono(&self) -> Duration {
+        self.world.clock.mono()
+    }
+
+    /// The file behind a handle.
+    pub fn file(&self, handle: Handle) -> Result<Arc<FileHandle>, Errno> {
+        self.handles.file(handle).ok_or(Errno::EBADF)
+    }
+
+    /// Attributes as a caller shall see them, if a view has them.
+    #[must_use]
+    pub fn attr(&self, ino: Ino) -> Option<Attr> {
+        let file = self.files.get(ino);
+        // Unflushed first: a slice that is committed in between is then seen twice, never not at all.
+        let pending = file.as_deref().and_then(pending_state);
+        let mut attr = self.views.attr(ino, self.mono())?;
+        if let Some((length, mtime)) = pending {
+            attr.length = attr.length.max(length);
+            attr.mtime = attr.mtime.max(mtime);
+            attr.ctime = attr.ctime.max(mtime);
+        }
+        Some(attr)
+    }
+
+    /// A committed record's attributes with what is unflushed on top.
+    #[must_use]
+    pub fn with_pending(&self, ino: Ino, attr: Attr) -> Attr {
+        self.attr(ino).unwrap_or(attr)
+    }
+
+    /// Hands sealed blocks and slices of a file to the uploader; to be called with its writer locked, so that
+    /// they arrive in order.
+    pub fn hand_over(&self, ino: Ino, handover: Vec<Handover>) {
+        if handover.is_empty() {
+            return;
+        }
+        if let Some(links) = self.links.get() {
+            links.uploader.do_send(HandOver { ino, handed: handover });
+        }
+    }
+
+    /// Counts a request that waits for an actor; `false` when there are too many.
+    pub fn begin_waiting(&self) -> bool {
+        let fits = |n: usize| (n < limits::WAITING_REQUESTS).then_some(n + 1);
+        self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+    }
+
+    /// The opposite of [`Shared::begin_waiting`].
+    pub fn end_waiting(&self) {
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn pending_state(file: &OpenFile) -> Option<(u64, Time)> {
+    let writer = file.dirty_writer()?;
+    Some((writer.length()?, writer.mtime()?))
+}
+
+impl Commits for Shared {
+    fn commit(
+        &self,
+        ino: Ino,
+        index: u32,
+        record: SliceRecord,
+        mtime: Time,
+    ) -> BoxFuture<'static, Result<(), Errno>> {
+        // A time set by hand after the write has the last word.
+        let mtime = self.files.get(ino).and_then(|f| f.writer().mtime_of(record.id)).unwrap_or(mtime);
+        let metadata = self.links().map(|links| links.metadata.clone());
+        Box::pin(async move {
+            let op = Op::CommitSlice { ino, index, record, mtime };
+            let change = Change { caller: Caller::SYSTEM, op };
+            metadata?.send(change).await.map_err(|_| Errno::EIO)?.map(|_| ())
+        })
+    }
+}
+
+impl Outcomes for Shared {
+    fn committed(&self, ino: Ino, slice: SliceId) {
+        self.settle(ino, |writer| writer.committed(slice));
+    }
+
+    fn failed(&self, ino: Ino, slice: SliceId, errno: Errno) {
+        self.world.tell("vfs", "write failed", ino.0, u64::from(errno.number().unsigned_abs()));
+        self.settle(ino, |writer| writer.failed(slice, errno));
+    }
+}
+
+impl Shared {
+    fn settle(&self, ino: Ino, with: impl FnOnce(&mut zest_data::FileWriter)) {
+        if let Some(file) = self.files.get(ino) {
+            let mut writer = file.writer();
+            with(&mut writer);
+            file.note_dirty(&writer);
+            drop(writer);
+            self.files.tidy(ino);
+        }
+        self.space.notify_waiters();
+    }
+}
