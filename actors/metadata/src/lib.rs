@@ -5,6 +5,7 @@ pub mod actor;
 pub mod apply;
 pub mod change;
 pub mod engine;
+pub mod format;
 pub mod key;
 pub mod map;
 pub mod op;
