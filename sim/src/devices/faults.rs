@@ -1,0 +1,144 @@
+//! What may go wrong in a world: one value, plain data, drawn from the seed or written down in a scenario. Every
+//! class of fault has a rate and a counter of how often it really happened.
+
+use super::chance::SimChance;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// A class of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// A request to the object store takes seconds.
+    SlowObject,
+    /// The object store turns a request away, before any effect; it may work later.
+    RefusedObject,
+    /// The object store did what it was asked, and its answer is lost.
+    LostObjectReply,
+    /// A read from the object store ends early.
+    ShortBody,
+    /// The object store turns writes away for good.
+    DeniedPut,
+    /// The record store says conflict although nothing changed.
+    SpuriousConflict,
+    /// The record store's answer to a commit is lost; it was made.
+    UnknownCommitted,
+    /// The record store's answer to a commit is lost; it was not made.
+    UnknownDropped,
+    /// The record store does not answer for seconds.
+    Stall,
+    /// Blocking work waits long for a thread.
+    SlowOffload,
+    /// The client dies with everything it holds in memory.
+    Crash,
+    /// At a crash the disk lost a write that was not synced.
+    LostWrite,
+    /// At a crash the disk kept part of a write that was not synced.
+    TornWrite,
+    /// A sync of the disk fails, and what it should have saved may be gone.
+    FailedSync,
+}
+
+impl Fault {
+    /// Every class.
+    pub const ALL: [Fault; 14] = [
+        Fault::SlowObject,
+        Fault::RefusedObject,
+        Fault::LostObjectReply,
+        Fault::ShortBody,
+        Fault::DeniedPut,
+        Fault::SpuriousConflict,
+        Fault::UnknownCommitted,
+        Fault::UnknownDropped,
+        Fault::Stall,
+        Fault::SlowOffload,
+        Fault::Crash,
+        Fault::LostWrite,
+        Fault::TornWrite,
+        Fault::FailedSync,
+    ];
+
+    /// Its name in reports and saved plans.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::SlowObject => "slow-object",
+            Fault::RefusedObject => "refused-object",
+            Fault::LostObjectReply => "lost-object-reply",
+            Fault::ShortBody => "short-body",
+            Fault::DeniedPut => "denied-put",
+            Fault::SpuriousConflict => "spurious-conflict",
+            Fault::UnknownCommitted => "unknown-committed",
+            Fault::UnknownDropped => "unknown-dropped",
+            Fault::Stall => "stall",
+            Fault::SlowOffload => "slow-offload",
+            Fault::Crash => "crash",
+            Fault::LostWrite => "lost-write",
+            Fault::TornWrite => "torn-write",
+            Fault::FailedSync => "failed-sync",
+        }
+    }
+
+    /// The class of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Fault> {
+        Fault::ALL.into_iter().find(|fault| fault.name() == name)
+    }
+}
+
+/// Rates in times per thousand; a class that is not named never happens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// Class and rate.
+    pub rates: BTreeMap<Fault, u32>,
+}
+
+impl FaultPlan {
+    /// Nothing goes wrong.
+    #[must_use]
+    pub fn none() -> FaultPlan {
+        FaultPlan::default()
+    }
+
+    /// With this class at this rate, per thousand.
+    #[must_use]
+    pub fn with(mut self, fault: Fault, permille: u32) -> FaultPlan {
+        self.rates.insert(fault, permille);
+        self
+    }
+}
+
+/// Draws faults and counts those that happened.
+pub struct Fates {
+    plan: FaultPlan,
+    chance: SimChance,
+    fired: Mutex<BTreeMap<Fault, u64>>,
+}
+
+impl Fates {
+    /// The fates of a world.
+    #[must_use]
+    pub fn new(plan: FaultPlan, seed: u64) -> Fates {
+        Fates { plan, chance: SimChance::new(seed, "faults"), fired: Mutex::default() }
+    }
+
+    /// Whether this fault happens now; counted if so.
+    pub fn strikes(&self, fault: Fault) -> bool {
+        let rate = self.plan.rates.get(&fault).copied().unwrap_or(0);
+        let strikes = self.chance.permille(rate);
+        if strikes {
+            self.count(fault);
+        }
+        strikes
+    }
+
+    /// Counts a fault that happened by other means than a draw here.
+    pub fn count(&self, fault: Fault) {
+        *self.fired.lock().entry(fault).or_insert(0) += 1;
+    }
+
+    /// How often each class happened.
+    #[must_use]
+    pub fn fired(&self) -> BTreeMap<Fault, u64> {
+        self.fired.lock().clone()
+    }
+}

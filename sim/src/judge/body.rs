@@ -1,0 +1,198 @@
+//! The judge of one file's bytes, length and modification time. Changes of one file come one after the other
+//! (a kernel holds the inode's lock over each), so its history is a line of versions. What may be seen now is
+//! the last one; after a crash, any since the last acknowledged fsync, byte by byte.
+
+use super::content::Content;
+use super::stamp::Stamp;
+use zest_types::Time;
+
+/// A number that grows with everything the judge hears: calls and answers.
+pub type Tick = u64;
+
+/// One state of a file.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// When the change to it was asked for.
+    pub from: Tick,
+    /// When the change away from it was answered.
+    pub until: Tick,
+    /// Bytes and length.
+    pub content: Content,
+    /// When content was last changed.
+    pub mtime: Stamp,
+}
+
+/// The versions of one file since its last crash.
+#[derive(Clone, Debug)]
+pub struct Body {
+    versions: Vec<Version>,
+    floor: usize,
+    doubtful: bool,
+}
+
+impl Default for Body {
+    fn default() -> Body {
+        Body::new(Content::default(), Stamp::ANY)
+    }
+}
+
+impl Body {
+    /// A file that is like this now, durably.
+    #[must_use]
+    pub fn new(content: Content, mtime: Stamp) -> Body {
+        Body { versions: vec![Version { from: 0, until: Tick::MAX, content, mtime }], floor: 0, doubtful: false }
+    }
+
+    /// The newest version.
+    #[must_use]
+    pub fn last(&self) -> &Version {
+        &self.versions[self.versions.len() - 1]
+    }
+
+    /// A change was asked for, at `tick`.
+    pub fn asked(&mut self, tick: Tick, content: Content, mtime: Stamp) {
+        self.versions.push(Version { from: tick, until: Tick::MAX, content, mtime });
+    }
+
+    /// The change was made.
+    pub fn made(&mut self, tick: Tick, now: Time) {
+        let last = self.versions.len() - 1;
+        if let Some(before) = last.checked_sub(1).and_then(|at| self.versions.get_mut(at)) {
+            before.until = tick;
+        }
+        self.versions[last].mtime.close(now);
+    }
+
+    /// The change was refused, without any effect.
+    pub fn refused(&mut self) {
+        if self.versions.len() > 1 {
+            self.versions.pop();
+        }
+    }
+
+    /// The change turned out smaller than asked.
+    pub fn corrected(&mut self, content: Content) {
+        let last = self.versions.len() - 1;
+        self.versions[last].content = content;
+    }
+
+    /// An input/output error was reported for this file: what was written since the last fsync may be lost.
+    pub fn failed(&mut self) {
+        self.doubtful = true;
+    }
+
+    /// An fsync was acknowledged that was asked for at `tick`: what was made before survives a crash.
+    pub fn synced(&mut self, tick: Tick) {
+        let made = |at: usize| at == 0 || self.versions[at - 1].until < tick;
+        let last = (0..self.versions.len()).rev().find(|at| made(*at)).unwrap_or(0);
+        if !self.doubtful {
+            self.floor = self.floor.max(last);
+        }
+    }
+
+    /// The bytes before the newest change, or now.
+    #[must_use]
+    pub fn before_last(&self, before: bool) -> Content {
+        let back = if before && self.versions.len() > 1 { 2 } else { 1 };
+        self.versions[self.versions.len() - back].content.clone()
+    }
+
+    /// Whether an error was reported since the last crash.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
+    /// Whether a length that was seen between two ticks is right.
+    #[must_use]
+    pub fn allows_len(&self, from: Tick, until: Tick, len: u64) -> bool {
+        self.doubtful || self.during(from, until).any(|version| version.content.len == len)
+    }
+
+    /// Whether a modification time that was seen between two ticks is right.
+    #[must_use]
+    pub fn allows_mtime(&self, from: Tick, until: Tick, mtime: Time) -> bool {
+        self.doubtful || self.during(from, until).any(|version| version.mtime.holds(mtime))
+    }
+
+    /// Learns the exact modification time, when nothing changes meanwhile.
+    pub fn learn_mtime(&mut self, from: Tick, mtime: Time) {
+        let last = self.versions.len() - 1;
+        if self.versions[last].from < from && self.versions[last].mtime.holds(mtime) {
+            self.versions[last].mtime = Stamp::exactly(mtime);
+        }
+    }
+
+    fn during(&self, from: Tick, until: Tick) -> impl Iterator<Item = &Version> {
+        self.versions.iter().filter(move |version| version.from <= until && version.until >= from)
+    }
+
+    /// Whether a read is right: it must show the newest version. `lax`: unflushed writes may be lost in this
+    /// world, so any version since the last fsync will do, byte by byte.
+    pub fn check_read(&self, lax: bool, offset: u64, size: u64, seen: &[u8]) -> Result<(), String> {
+        let right = self.last().content.read(offset, size);
+        if right == seen || ((lax || self.doubtful) && self.is_mix(offset, size, seen)) {
+            return Ok(());
+        }
+        Err(describe(offset, &right, seen))
+    }
+
+    /// Whether a file found after a crash is right, in the ranges that were read.
+    pub fn check_recovered(&self, len: u64, ranges: &[(u64, Vec<u8>)], mtime: Time) -> Result<(), String> {
+        let since = &self.versions[self.floor..];
+        if !since.iter().any(|version| version.content.len == len) {
+            let lens: Vec<u64> = since.iter().map(|version| version.content.len).collect();
+            return Err(format!("is {len} bytes long; since its last fsync it was {lens:?}"));
+        }
+        if !self.doubtful && !since.iter().any(|version| version.mtime.holds(mtime)) {
+            return Err(format!("has modification time {mtime:?}, which it never had since its last fsync"));
+        }
+        for (offset, seen) in ranges {
+            if !self.is_mix(*offset, seen.len() as u64, seen) {
+                let right = self.last().content.read(*offset, seen.len() as u64);
+                return Err(format!("after the crash, {}", describe(*offset, &right, seen)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every byte is one that some version since the floor has there. A version that ends before has
+    /// zeros: length and bytes may come from different moments.
+    fn is_mix(&self, offset: u64, size: u64, seen: &[u8]) -> bool {
+        let mut open: Vec<bool> = vec![true; seen.len()];
+        for version in self.versions[self.floor..].iter().rev() {
+            let mut bytes = version.content.read(offset, size);
+            bytes.resize(seen.len(), 0);
+            for ((open, byte), seen) in open.iter_mut().zip(bytes).zip(seen) {
+                *open &= byte != *seen;
+            }
+            if !open.contains(&true) {
+                return true;
+            }
+        }
+        !open.contains(&true)
+    }
+
+    /// Ranges worth reading, over all versions that may be found: everything that was ever written.
+    #[must_use]
+    pub fn interesting(&self) -> Vec<(u64, u64)> {
+        let mut all: Vec<(u64, u64)> = Vec::new();
+        for version in &self.versions[self.floor..] {
+            all.extend(version.content.ranges());
+            all.push((version.content.len.saturating_sub(100), version.content.len + 100));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+fn describe(offset: u64, right: &[u8], seen: &[u8]) -> String {
+    if right.len() != seen.len() {
+        return format!("{} bytes at {offset}, expected {}", seen.len(), right.len());
+    }
+    let at = right.iter().zip(seen).position(|(a, b)| a != b).unwrap_or(0);
+    let end = right.iter().zip(seen).rposition(|(a, b)| a != b).unwrap_or(0) + 1;
+    let zeros = if seen[at..end.min(seen.len())].iter().all(|byte| *byte == 0) { ", zeros instead" } else { "" };
+    format!("bytes {} to {} are wrong{zeros}", offset + at as u64, offset + end as u64)
+}
