@@ -6,10 +6,11 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use zest_data::block::{BlockId, block_count, block_len, block_ranges};
-use zest_data::{Budget, ChunkView, FileWriter, Handover, Piece, SealReason, WriteError};
+use zest_data::{Budget, ChunkView, FileWriter, Handover, PendingPiece, Piece, SealReason, WriteError};
 use zest_types::limits::CHUNK_SIZE;
 use zest_types::slice::chunk_ranges;
 use zest_types::{Errno, SliceId, SliceRecord, Time};
+use zest_world::planted::{Bug, activate};
 
 const BS: u32 = 64 << 10;
 /// The test's file lies around the border of its first two chunks.
@@ -303,4 +304,15 @@ fn an_id_left_over_serves_the_next_write() {
     assert_eq!(writer.write(CHUNK_SIZE - 1, b"ab", T, ZERO, &mut one), Err(WriteError::NoSliceId));
     let handed = writer.write(0, b"ab", T, ZERO, &mut || None).unwrap();
     assert_eq!(handed, [Handover::Open { slice: SliceId(77) }]);
+}
+
+#[test]
+fn the_planted_bug_hides_unflushed_bytes() {
+    let mut writer = FileWriter::new(BS, Budget::new(1 << 20));
+    writer.write(5, b"abc", T, ZERO, &mut counter()).unwrap();
+    let expected = [PendingPiece { offset: 6, data: Bytes::from_static(b"bc") }];
+    assert_eq!(writer.pending_pieces(6, 100), expected);
+    activate(Some(Bug::UnflushedReadMissed));
+    assert_eq!(writer.pending_pieces(6, 100), []);
+    activate(None);
 }
