@@ -4,6 +4,7 @@
 pub mod actor;
 pub mod apply;
 pub mod change;
+pub mod consistency;
 pub mod engine;
 pub mod format;
 pub mod key;
