@@ -1,0 +1,390 @@
+//! The whole line in one process: requests through `Vfs`, actors, an engine in memory and objects in memory.
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use zest_engines::MemoryEngine;
+use zest_metadata::{Engine, format};
+use zest_types::request::{Fallocate, RenameMode, SeekWhat, SetAttr, SetTime, XattrMode};
+use zest_types::volume::Settings;
+use zest_types::{Attr, Caller, Errno, FileType, Handle, Ino, Name, Request, Response, ServeResult, Time};
+use zest_vfs::{Mount, Options, Role, Stage, Vfs};
+use zest_world::objects::ObjectMeta;
+use zest_world::trace::Silent;
+use zest_world::{BoxFuture, Chance, Clock, ObjectError, Objects, Offload, World};
+
+#[derive(Default)]
+struct Ticks(AtomicU64);
+
+impl Clock for Ticks {
+    fn now(&self) -> Time {
+        let n = self.0.fetch_add(1, Ordering::Relaxed);
+        Time::new(1_700_000_000 + i64::try_from(n).unwrap(), 7)
+    }
+    fn mono(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+    #[allow(clippy::disallowed_methods)]
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+}
+
+impl Chance for Ticks {
+    fn next_u64(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+struct Inline;
+
+impl Offload for Inline {
+    fn run(&self, _: &'static str, job: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
+        job();
+        Box::pin(async {})
+    }
+}
+
+#[derive(Default)]
+struct Memory {
+    objects: Mutex<BTreeMap<String, Bytes>>,
+    refuse: Mutex<bool>,
+}
+
+impl Objects for Memory {
+    fn put(&self, key: &str, data: Bytes) -> BoxFuture<'static, Result<(), ObjectError>> {
+        let result = if *self.refuse.lock() {
+            Err(ObjectError::Refused { key: key.into(), why: "test".into() })
+        } else {
+            self.objects.lock().insert(key.into(), data);
+            Ok(())
+        };
+        Box::pin(async move { result })
+    }
+    fn get(&self, key: &str, _: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
+        let found = self.objects.lock().get(key).cloned().ok_or_else(|| ObjectError::NotFound(key.into()));
+        Box::pin(async move { found })
+    }
+    fn delete(&self, key: &str) -> BoxFuture<'static, Result<(), ObjectError>> {
+        self.objects.lock().remove(key);
+        Box::pin(async { Ok(()) })
+    }
+    fn list(&self, _: &str, _: &str, _: usize) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+struct Here;
+
+impl Stage for Here {
+    fn start(&self, _: Role, begin: Box<dyn FnOnce() + Send>) {
+        begin();
+    }
+}
+
+struct Rig {
+    mount: Mount,
+    vfs: Vfs,
+    store: Arc<Memory>,
+}
+
+const ME: Caller = Caller { uid: 1000, gid: 1000, pid: 1, check: false };
+const RDWR: u32 = 2;
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+impl Rig {
+    async fn ask(&self, request: Request<'_>) -> ServeResult {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        self.vfs.serve(&ME, request, move |result| {
+            let _gone = reply.send(result);
+        });
+        answer.await.unwrap()
+    }
+
+    async fn create(&self, parent: Ino, text: &str) -> (Ino, Handle) {
+        let request = Request::Create { parent, name: name(text), mode: 0o644, umask: 0, flags: RDWR | 0o100 };
+        match self.ask(request).await.unwrap() {
+            Response::Created { ino, handle, .. } => (ino, handle),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn write(&self, (ino, handle): (Ino, Handle), offset: u64, data: &[u8]) {
+        let written = self.ask(Request::Write { ino, handle, offset, data }).await;
+        assert_eq!(written, Ok(Response::Written(data.len() as u32)));
+    }
+
+    async fn read(&self, (ino, handle): (Ino, Handle), offset: u64, size: u32) -> Vec<u8> {
+        match self.ask(Request::Read { ino, handle, offset, size }).await.unwrap() {
+            Response::Data(pieces) => pieces.concat(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn attr(&self, ino: Ino) -> Attr {
+        match self.ask(Request::GetAttr { ino }).await.unwrap() {
+            Response::Attr { attr, .. } => attr,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn done(&self, request: Request<'_>) {
+        let shown = format!("{request:?}");
+        assert_eq!(self.ask(request).await, Ok(Response::Done), "{shown}");
+    }
+}
+
+/// Runs a test on one thread with its own engine and store; afterwards the same engine is mounted again and
+/// handed to `again`.
+fn with_rig<F, G>(test: impl FnOnce(Arc<Rig>) -> F + 'static, again: impl FnOnce(Arc<Rig>) -> G + 'static)
+where
+    F: Future<Output = ()> + 'static,
+    G: Future<Output = ()> + 'static,
+{
+    let system = actix::System::new();
+    system.block_on(async move {
+        let store = Arc::new(Memory::default());
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        let mut settings = Settings::new("test-volume", "u", "mem", "mem");
+        settings.block_size_kib = 64;
+        settings.trash_days = 0;
+        engine.commit(&format::new_volume(&settings, Time::new(1, 0))).await.unwrap();
+        let rig = open(&store, &engine, &settings).await;
+        test(Arc::clone(&rig)).await;
+        rig.mount.close().await.unwrap();
+        again(open(&store, &engine, &settings).await).await;
+    });
+}
+
+async fn open(store: &Arc<Memory>, engine: &Arc<dyn Engine>, settings: &Settings) -> Arc<Rig> {
+    let clock = Arc::new(Ticks::default());
+    let world = World {
+        clock: clock.clone(),
+        chance: clock,
+        offload: Arc::new(Inline),
+        objects: Arc::clone(store) as _,
+        trace: Arc::new(Silent),
+    };
+    let mount = zest_vfs::mount(world, Arc::clone(engine), settings, &Options::default(), &Here).await.unwrap();
+    Arc::new(Rig { vfs: mount.vfs.clone(), mount, store: Arc::clone(store) })
+}
+
+async fn lookup(rig: &Rig, parent: Ino, text: &str) -> Result<(Ino, Attr), Errno> {
+    match rig.ask(Request::Lookup { parent, name: name(text) }).await? {
+        Response::Entry { ino, attr } => Ok((ino, attr)),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn reopen(rig: &Rig, text: &str) -> (Ino, Handle) {
+    let (ino, _) = lookup(rig, Ino::ROOT, text).await.unwrap();
+    match rig.ask(Request::Open { ino, flags: RDWR }).await.unwrap() {
+        Response::Opened { handle, .. } => (ino, handle),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_written_is_read_now_after_fsync_and_after_a_remount() {
+    let content: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+    let expected = content.clone();
+    with_rig(
+        |rig| async move {
+            let file = rig.create(Ino::ROOT, "a").await;
+            for (n, part) in content.chunks(70_001).enumerate() {
+                rig.write(file, n as u64 * 70_001, part).await;
+            }
+            assert_eq!(rig.attr(file.0).await.length, 300_000);
+            assert_eq!(rig.read(file, 0, 400_000).await, content);
+            rig.done(Request::Fsync { ino: file.0, handle: file.1 }).await;
+            assert_eq!(rig.read(file, 65_530, 20).await, &content[65_530..65_550]);
+            rig.write(file, 100, b"patched").await;
+            assert_eq!(rig.read(file, 99, 9).await, [&content[99..100], b"patched", &content[107..108]].concat());
+            rig.write(file, 100, &content[100..107]).await;
+            rig.done(Request::Flush { ino: file.0, handle: file.1, lock_owner: 0 }).await;
+            rig.done(Request::Release { ino: file.0, handle: file.1 }).await;
+        },
+        |rig| async move {
+            let file = reopen(&rig, "a").await;
+            assert_eq!(rig.read(file, 0, 400_000).await, expected);
+            assert!(rig.store.objects.lock().keys().all(|k| k.starts_with("test-volume/chunks/")));
+        },
+    );
+}
+
+#[test]
+fn truncate_punch_copy_and_seek() {
+    with_rig(
+        |rig| async move {
+            let file = rig.create(Ino::ROOT, "a").await;
+            let (ino, handle) = file;
+            rig.write(file, 0, &[7; 200_000]).await;
+            let cut = SetAttr { size: Some(100), ..SetAttr::default() };
+            rig.ask(Request::SetAttr { ino, set: cut, handle: Some(handle) }).await.unwrap();
+            let grow = SetAttr { size: Some(1000), ..SetAttr::default() };
+            rig.ask(Request::SetAttr { ino, set: grow, handle: Some(handle) }).await.unwrap();
+            assert_eq!(rig.read(file, 0, 5000).await, [vec![7; 100], vec![0; 900]].concat());
+            rig.write(file, 200_000, &[9; 10]).await;
+            let punch = Request::Fallocate { ino, handle, offset: 10, len: 20, mode: Fallocate::PunchHole };
+            rig.done(punch).await;
+            assert_eq!(rig.read(file, 0, 40).await, [vec![7; 10], vec![0; 20], vec![7; 10]].concat());
+            let seek = |offset, what| Request::Lseek { ino, handle, offset, what };
+            assert_eq!(rig.ask(seek(100, SeekWhat::Data)).await, Ok(Response::Offset(200_000)));
+            assert_eq!(rig.ask(seek(0, SeekWhat::Hole)).await, Ok(Response::Offset(10)));
+            assert_eq!(rig.ask(seek(200_010, SeekWhat::Data)).await, Err(Errno::ENXIO));
+            let other = rig.create(Ino::ROOT, "b").await;
+            let copy = Request::CopyRange {
+                from: ino,
+                from_handle: handle,
+                from_offset: 0,
+                to: other.0,
+                to_handle: other.1,
+                to_offset: 5,
+                len: 1 << 30,
+            };
+            assert_eq!(rig.ask(copy).await, Ok(Response::Copied(200_010)));
+            assert_eq!(rig.read(other, 0, 17).await, [vec![0; 5], vec![7; 10], vec![0; 2]].concat());
+        },
+        |rig| async move {
+            let file = reopen(&rig, "b").await;
+            assert_eq!(rig.attr(file.0).await.length, 200_015);
+            assert_eq!(rig.read(file, 200_000, 100).await, [vec![0; 5], vec![9; 10]].concat());
+        },
+    );
+}
+
+#[test]
+fn names_links_and_open_files_that_are_removed() {
+    with_rig(
+        |rig| async move {
+            let root = Ino::ROOT;
+            let made = rig.ask(Request::Mkdir { parent: root, name: name("d"), mode: 0o755, umask: 0o22 }).await;
+            let Ok(Response::Entry { ino: dir, attr }) = made else { panic!("{made:?}") };
+            assert_eq!((attr.kind, attr.nlink, rig.attr(root).await.nlink), (FileType::Directory, 2, 3));
+            let file = rig.create(dir, "f").await;
+            rig.write(file, 0, b"still here").await;
+            rig.ask(Request::Link { ino: file.0, parent: root, name: name("g") }).await.unwrap();
+            assert_eq!(rig.attr(file.0).await.nlink, 2);
+            assert_eq!(rig.ask(Request::Rmdir { parent: root, name: name("d") }).await, Err(Errno::ENOTEMPTY));
+            let away = Request::Rename {
+                parent: dir,
+                name: name("f"),
+                new_parent: root,
+                new_name: name("h"),
+                mode: RenameMode::NoReplace,
+            };
+            rig.done(away).await;
+            rig.done(Request::Rmdir { parent: root, name: name("d") }).await;
+            for gone in ["g", "h"] {
+                rig.done(Request::Unlink { parent: root, name: name(gone) }).await;
+            }
+            assert_eq!(lookup(&rig, root, "h").await, Err(Errno::ENOENT));
+            assert_eq!(rig.read(file, 0, 100).await, b"still here");
+            rig.done(Request::Fsync { ino: file.0, handle: file.1 }).await;
+            assert_eq!(rig.attr(file.0).await.nlink, 0);
+            rig.done(Request::Release { ino: file.0, handle: file.1 }).await;
+            assert_eq!(rig.ask(Request::GetAttr { ino: file.0 }).await, Err(Errno::ENOENT));
+        },
+        |rig| async move {
+            assert_eq!(lookup(&rig, Ino::ROOT, "d").await, Err(Errno::ENOENT));
+            assert_eq!(rig.attr(Ino::ROOT).await.nlink, 2);
+        },
+    );
+}
+
+#[test]
+fn a_directory_is_read_whole_with_attributes() {
+    with_rig(
+        |rig| async move {
+            for n in 0..2500 {
+                rig.create(Ino::ROOT, &format!("file{n:04}")).await;
+            }
+        },
+        |rig| async move {
+            let Ok(Response::Opened { handle, .. }) = rig.ask(Request::OpenDir { ino: Ino::ROOT }).await else {
+                panic!("no handle")
+            };
+            let (mut names, mut offset) = (Vec::new(), 0);
+            loop {
+                let request =
+                    Request::ReadDir { ino: Ino::ROOT, handle, offset, max_entries: 100, plus: true };
+                let Ok(Response::Dirents(entries)) = rig.ask(request).await else { panic!("no entries") };
+                let Some(last) = entries.last() else { break };
+                offset = last.cookie;
+                assert!(entries.iter().all(|e| e.name.is_dots() || e.attr.is_some()));
+                names.extend(entries.into_iter().map(|e| e.name.to_string()));
+            }
+            assert_eq!(names.len(), 2502);
+            assert_eq!((names[0].as_str(), names[1].as_str(), names[2501].as_str()), (".", "..", "file2499"));
+            rig.done(Request::ReleaseDir { ino: Ino::ROOT, handle }).await;
+        },
+    );
+}
+
+#[test]
+fn an_upload_that_fails_is_told_once() {
+    with_rig(
+        |rig| async move {
+            let file = rig.create(Ino::ROOT, "a").await;
+            *rig.store.refuse.lock() = true;
+            rig.write(file, 0, &[1; 1000]).await;
+            let fsync = || Request::Fsync { ino: file.0, handle: file.1 };
+            assert_eq!(rig.ask(fsync()).await, Err(Errno::EIO));
+            *rig.store.refuse.lock() = false;
+            rig.done(fsync()).await;
+            assert_eq!(rig.attr(file.0).await.length, 0);
+            rig.write(file, 0, &[2; 10]).await;
+            rig.done(fsync()).await;
+            assert_eq!(rig.read(file, 0, 100).await, [2; 10]);
+        },
+        |_| async {},
+    );
+}
+
+#[test]
+fn times_set_by_hand_outlast_writes_before_them() {
+    with_rig(
+        |rig| async move {
+            let file = rig.create(Ino::ROOT, "a").await;
+            rig.write(file, 0, &[1; 1000]).await;
+            let then = Time::new(1_000, 5);
+            let set = SetAttr { mtime: Some(SetTime::At(then)), ..SetAttr::default() };
+            rig.ask(Request::SetAttr { ino: file.0, set, handle: None }).await.unwrap();
+            assert_eq!(rig.attr(file.0).await.mtime, then);
+            rig.done(Request::Fsync { ino: file.0, handle: file.1 }).await;
+            assert_eq!(rig.attr(file.0).await.mtime, then);
+        },
+        |rig| async move {
+            let (_, attr) = lookup(&rig, Ino::ROOT, "a").await.unwrap();
+            assert_eq!((attr.mtime, attr.length), (Time::new(1_000, 5), 1000));
+        },
+    );
+}
+
+#[test]
+fn extended_attributes_and_statfs() {
+    with_rig(
+        |rig| async move {
+            let (ino, _) = rig.create(Ino::ROOT, "a").await;
+            let key = Name::attribute(b"user.k").unwrap();
+            let set = |mode| Request::SetXattr { ino, name: key.clone(), value: b"v".to_vec(), mode };
+            assert_eq!(rig.ask(set(XattrMode::Replace)).await, Err(Errno::ENODATA));
+            rig.done(set(XattrMode::Create)).await;
+            assert_eq!(rig.ask(set(XattrMode::Create)).await, Err(Errno::EEXIST));
+            let get = Request::GetXattr { ino, name: key.clone() };
+            assert_eq!(rig.ask(get).await, Ok(Response::Xattr(b"v".to_vec())));
+            assert_eq!(rig.ask(Request::ListXattr { ino }).await, Ok(Response::XattrNames(vec![key.clone()])));
+            rig.done(Request::RemoveXattr { ino, name: key }).await;
+            let Ok(Response::Statfs(statfs)) = rig.ask(Request::Statfs { ino }).await else { panic!() };
+            assert_eq!((statfs.inodes, statfs.total - statfs.available), (1, 4096));
+        },
+        |_| async {},
+    );
+}
