@@ -5,6 +5,7 @@ use crate::engine::Found;
 use crate::key::{Counter, Key, Scan};
 use crate::op::{Op, Outcome};
 use crate::record::Record;
+use crate::session;
 use crate::transact::MetaCore;
 use actix::{Actor, Context, Handler, Message, ResponseFuture, Supervised};
 use std::ops::Range;
@@ -73,6 +74,20 @@ pub struct TakeIds {
 #[derive(Message)]
 #[rtype(result = "Result<(), Errno>")]
 pub struct SyncRecords;
+
+/// The session lives on.
+#[derive(Message)]
+#[rtype(result = "Result<(), Errno>")]
+pub struct Beat(pub u64);
+
+impl Handler<Beat> for MetadataActor {
+    type Result = ResponseFuture<Result<(), Errno>>;
+
+    fn handle(&mut self, message: Beat, _: &mut Self::Context) -> Self::Result {
+        let core = Arc::clone(&self.core);
+        Box::pin(async move { session::beat(&core, message.0).await })
+    }
+}
 
 impl Handler<Change> for MetadataActor {
     type Result = ResponseFuture<Result<Outcome, Errno>>;

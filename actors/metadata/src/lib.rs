@@ -19,7 +19,7 @@ pub mod trash;
 mod unknown;
 pub mod views;
 
-pub use actor::{Change, Find, Look, MetadataActor, SyncRecords, TakeIds};
+pub use actor::{Beat, Change, Find, Look, MetadataActor, SyncRecords, TakeIds};
 pub use change::{AttrDelta, AttrFields, ChangeSet, Expect, Write};
 pub use engine::{Applied, CommitError, Engine, EngineError};
 pub use key::{Counter, Key, Scan};

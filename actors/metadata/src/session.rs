@@ -11,7 +11,7 @@ use zest_types::{Caller, Errno, limits};
 use zest_world::World;
 
 /// A session counts as dead when it was silent this long, seconds.
-pub const EXPIRES_AFTER: i64 = 60;
+const EXPIRES_AFTER: i64 = 5 * limits::HEARTBEAT_SECS.cast_signed();
 
 /// Begins a session; its number is the answer. `info` is its JSON record.
 pub async fn begin(engine: &dyn Engine, world: &World, info: &[u8]) -> Result<u64, Errno> {
@@ -49,10 +49,10 @@ pub async fn end(core: &MetaCore, session: u64) -> Result<(), Errno> {
     let scan = Scan::Sustained { limit: usize::MAX };
     let held = core.engine.scan(&scan).await.map_err(|e| core.errno(&e))?;
     for (key, _) in held {
-        if let Key::Sustained { session: owner, ino } = key {
-            if owner == session {
-                core.change(Caller::SYSTEM, &Op::DropSustained { session, ino }).await?;
-            }
+        if let Key::Sustained { session: owner, ino } = key
+            && owner == session
+        {
+            core.change(Caller::SYSTEM, &Op::DropSustained { session, ino }).await?;
         }
     }
     let write = vec![Write::Delete(Key::SessionExpiry(session)), Write::Delete(Key::SessionInfo(session))];
@@ -64,10 +64,10 @@ pub async fn end_dead(core: &MetaCore, own: u64) -> Result<(), Errno> {
     let scan = Scan::Sessions { limit: usize::MAX };
     let all = core.engine.scan(&scan).await.map_err(|e| core.errno(&e))?;
     for (key, _) in all {
-        if let Key::SessionExpiry(session) = key {
-            if session != own {
-                end(core, session).await?;
-            }
+        if let Key::SessionExpiry(session) = key
+            && session != own
+        {
+            end(core, session).await?;
         }
     }
     Ok(())

@@ -38,6 +38,8 @@ pub const WAITING_REQUESTS: usize = 16_384;
 pub const REAPER_QUEUE: usize = 65_536;
 /// Deleted files whose data are removed together, and chunk lists looked at together.
 pub const REAPER_BATCH: usize = 256;
+/// How often a mount says that its session lives, seconds.
+pub const HEARTBEAT_SECS: u64 = 12;
 /// How often the volume is searched for deleted files that were forgotten, seconds.
 pub const REAPER_LOOK_SECS: u64 = 60;
 /// Deletions of objects under way at once.

@@ -89,10 +89,9 @@ impl VfsActor {
         self.shared.refill_ids();
         let shared = Arc::clone(&self.shared);
         let sync = async move {
-            if let Ok(links) = shared.links() {
-                if !matches!(links.metadata.send(SyncRecords).await, Ok(Ok(()))) {
-                    shared.world.trace.complain("metadata could not be written to disk; trying again");
-                }
+            let Ok(links) = shared.links() else { return };
+            if !matches!(links.metadata.send(SyncRecords).await, Ok(Ok(()))) {
+                shared.world.trace.complain("metadata could not be written to disk; trying again");
             }
         };
         ctx.spawn(sync.into_actor(self));

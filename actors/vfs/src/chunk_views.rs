@@ -10,10 +10,13 @@ use zest_types::{Ino, limits};
 /// Lists shorter than this are flattened anew for each read: that is quicker than looking them up.
 const WORTH_KEEPING: usize = 4;
 
+/// A list, and what it looks like flattened.
+type Flat = (ChunkList, Arc<ChunkView>);
+
 /// Flattened lists, each with the list it was made of.
 #[derive(Default)]
 pub struct ChunkViews {
-    views: RwLock<BTreeMap<(Ino, u32), (ChunkList, Arc<ChunkView>)>>,
+    views: RwLock<BTreeMap<(Ino, u32), Flat>>,
 }
 
 impl ChunkViews {
@@ -22,10 +25,10 @@ impl ChunkViews {
         if list.len() < WORTH_KEEPING {
             return Arc::new(ChunkView::new(list));
         }
-        if let Some((of, view)) = self.views.read().get(&(ino, index)) {
-            if Arc::ptr_eq(of, list) {
-                return Arc::clone(view);
-            }
+        if let Some((of, view)) = self.views.read().get(&(ino, index))
+            && Arc::ptr_eq(of, list)
+        {
+            return Arc::clone(view);
         }
         let view = Arc::new(ChunkView::new(list));
         let mut views = self.views.write();

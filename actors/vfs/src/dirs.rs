@@ -89,10 +89,10 @@ impl DirStream {
         let next = first + entries.len() as u64;
         if entries.len() < READDIR_BATCH {
             self.complete = Some(next);
-        } else if let Some(last) = entries.last() {
-            if !self.starts.iter().any(|(cookie, _)| *cookie == next) {
-                self.starts.push((next, Some(last.name.clone())));
-            }
+        } else if let Some(last) = entries.last()
+            && !self.starts.iter().any(|(cookie, _)| *cookie == next)
+        {
+            self.starts.push((next, Some(last.name.clone())));
         }
         self.batches.retain(|batch| batch.first != first);
         let at = self.batches.partition_point(|batch| batch.first < first);

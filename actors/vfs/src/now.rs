@@ -52,7 +52,7 @@ impl Shared {
     }
 
     fn lookup_now(&self, caller: &Caller, parent: Ino, name: &Name) -> Option<ServeResult> {
-        if caller.check || name.is_dots() {
+        if caller.check || name.is_dots() || (parent == Ino::ROOT && name.as_bytes() == b".trash") {
             return None;
         }
         match self.views.dentry(parent, name, self.mono())? {

@@ -40,10 +40,11 @@ impl Shared {
             return Ok(Vec::new());
         }
         let len = u64::from(size).min(length - offset);
-        if let [piece] = pending.as_slice() {
-            if piece.offset == offset && piece.data.len() as u64 >= len {
-                return Ok(vec![piece.data.slice(..usize::try_from(len).unwrap_or(0))]);
-            }
+        if let [piece] = pending.as_slice()
+            && piece.offset == offset
+            && piece.data.len() as u64 >= len
+        {
+            return Ok(vec![piece.data.slice(..usize::try_from(len).unwrap_or(0))]);
         }
         let stored = self.stored(ino, offset, len, fetched)?;
         Ok(if pending.is_empty() { stored } else { vec![painted(&stored, offset, len, &pending)] })

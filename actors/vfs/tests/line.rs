@@ -109,7 +109,8 @@ impl Rig {
     }
 
     async fn create(&self, parent: Ino, text: &str) -> (Ino, Handle) {
-        let request = Request::Create { parent, name: name(text), mode: 0o644, umask: 0, flags: RDWR | 0o100 };
+        let request =
+            Request::Create { parent, name: name(text), mode: 0o644, umask: 0, flags: RDWR | 0o100 };
         match self.ask(request).await.unwrap() {
             Response::Created { ino, handle, .. } => (ino, handle),
             other => panic!("{other:?}"),
@@ -172,7 +173,8 @@ async fn open(store: &Arc<Memory>, engine: &Arc<dyn Engine>, settings: &Settings
         objects: Arc::clone(store) as _,
         trace: Arc::new(Silent),
     };
-    let mount = zest_vfs::mount(world, Arc::clone(engine), settings, &Options::default(), &Here).await.unwrap();
+    let mount =
+        zest_vfs::mount(world, Arc::clone(engine), settings, &Options::default(), &Here).await.unwrap();
     Arc::new(Rig { vfs: mount.vfs.clone(), mount, store: Arc::clone(store) })
 }
 
@@ -206,7 +208,10 @@ fn what_is_written_is_read_now_after_fsync_and_after_a_remount() {
             rig.done(Request::Fsync { ino: file.0, handle: file.1 }).await;
             assert_eq!(rig.read(file, 65_530, 20).await, &content[65_530..65_550]);
             rig.write(file, 100, b"patched").await;
-            assert_eq!(rig.read(file, 99, 9).await, [&content[99..100], b"patched", &content[107..108]].concat());
+            assert_eq!(
+                rig.read(file, 99, 9).await,
+                [&content[99..100], b"patched", &content[107..108]].concat()
+            );
             rig.write(file, 100, &content[100..107]).await;
             rig.done(Request::Flush { ino: file.0, handle: file.1, lock_owner: 0 }).await;
             rig.done(Request::Release { ino: file.0, handle: file.1 }).await;
@@ -265,14 +270,18 @@ fn names_links_and_open_files_that_are_removed() {
     with_rig(
         |rig| async move {
             let root = Ino::ROOT;
-            let made = rig.ask(Request::Mkdir { parent: root, name: name("d"), mode: 0o755, umask: 0o22 }).await;
+            let made =
+                rig.ask(Request::Mkdir { parent: root, name: name("d"), mode: 0o755, umask: 0o22 }).await;
             let Ok(Response::Entry { ino: dir, attr }) = made else { panic!("{made:?}") };
             assert_eq!((attr.kind, attr.nlink, rig.attr(root).await.nlink), (FileType::Directory, 2, 3));
             let file = rig.create(dir, "f").await;
             rig.write(file, 0, b"still here").await;
             rig.ask(Request::Link { ino: file.0, parent: root, name: name("g") }).await.unwrap();
             assert_eq!(rig.attr(file.0).await.nlink, 2);
-            assert_eq!(rig.ask(Request::Rmdir { parent: root, name: name("d") }).await, Err(Errno::ENOTEMPTY));
+            assert_eq!(
+                rig.ask(Request::Rmdir { parent: root, name: name("d") }).await,
+                Err(Errno::ENOTEMPTY)
+            );
             let away = Request::Rename {
                 parent: dir,
                 name: name("f"),
@@ -308,7 +317,8 @@ fn a_directory_is_read_whole_with_attributes() {
             }
         },
         |rig| async move {
-            let Ok(Response::Opened { handle, .. }) = rig.ask(Request::OpenDir { ino: Ino::ROOT }).await else {
+            let Ok(Response::Opened { handle, .. }) = rig.ask(Request::OpenDir { ino: Ino::ROOT }).await
+            else {
                 panic!("no handle")
             };
             let (mut names, mut offset) = (Vec::new(), 0);
@@ -380,7 +390,10 @@ fn extended_attributes_and_statfs() {
             assert_eq!(rig.ask(set(XattrMode::Create)).await, Err(Errno::EEXIST));
             let get = Request::GetXattr { ino, name: key.clone() };
             assert_eq!(rig.ask(get).await, Ok(Response::Xattr(b"v".to_vec())));
-            assert_eq!(rig.ask(Request::ListXattr { ino }).await, Ok(Response::XattrNames(vec![key.clone()])));
+            assert_eq!(
+                rig.ask(Request::ListXattr { ino }).await,
+                Ok(Response::XattrNames(vec![key.clone()]))
+            );
             rig.done(Request::RemoveXattr { ino, name: key }).await;
             let Ok(Response::Statfs(statfs)) = rig.ask(Request::Statfs { ino }).await else { panic!() };
             assert_eq!((statfs.inodes, statfs.total - statfs.available), (1, 4096));

@@ -16,6 +16,7 @@ impl Task {
             b"." => parent,
             b".." if dir.parent.0 == 0 => parent,
             b".." => dir.parent,
+            b".trash" if parent == Ino::ROOT => Ino::TRASH,
             _ => match self.look(vec![Key::Dentry(parent, name)]).await?.pop().flatten() {
                 Some(Record::Dentry { ino, .. }) => ino,
                 Some(_) => return Err(Errno::EIO),
