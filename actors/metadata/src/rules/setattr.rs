@@ -3,7 +3,7 @@
 
 use super::Decision;
 use super::access::{self, WRITE};
-use super::draft::{ACCESS, Draft};
+use super::draft::{ACCESS_AND_PLACE, Draft};
 use crate::apply::changed;
 use crate::change::AttrDelta;
 use crate::key::Key;
@@ -44,7 +44,7 @@ pub fn decide(ino: Ino, set: &SetAttr, snapshot: &Snapshot, env: &Env<'_>) -> Re
     };
     let new = changed(attr, &delta).ok_or(Errno::EIO)?;
     let mut draft = Draft::new();
-    draft.expect_attr(ino, attr, ACCESS);
+    draft.expect_attr(ino, attr, ACCESS_AND_PLACE);
     draft.change(ino, delta);
     draft.done(Outcome::Node { ino, attr: new, created: false })
 }

@@ -43,7 +43,8 @@ pub fn decide(
 
     let mut draft = Draft::new();
     let step = plan(ino, attr.length, length, snapshot)?;
-    let fields = AttrFields { access: true, length: true, parent: false, nlink: false, times: step.scanned };
+    let fields =
+        AttrFields { access: true, length: true, parent: !through_handle, nlink: false, times: step.scanned };
     draft.expect_attr(ino, attr, fields);
     zero_between(&mut draft, ino, attr.length, &step)?;
     let delta = AttrDelta {

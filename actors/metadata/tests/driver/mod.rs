@@ -32,6 +32,16 @@ pub struct World {
     pub rounds: usize,
 }
 
+/// A decision that waits for its commit.
+pub struct Late {
+    pub op: Op,
+    pub decision: Decision,
+    now: i64,
+    new_ino: u64,
+    caller: Caller,
+    open: BTreeSet<Ino>,
+}
+
 impl World {
     pub fn new() -> World {
         let mut records = RecordMap::default();
@@ -117,6 +127,38 @@ impl World {
         let written = self.records.commit(&decision.changes)?;
         self.next_ino += 1;
         Ok(written.len())
+    }
+
+    /// Commits a decision that may be old. Where it is accepted, it must do what a decision of now does.
+    pub fn commit_late(&mut self, late: &Late) -> bool {
+        let mut fresh = self.records.clone();
+        let accepted = match self.records.commit(&late.decision.changes) {
+            Ok(_) => true,
+            Err(Refused::Conflict(found)) => {
+                assert!(!found.is_empty());
+                false
+            }
+            Err(Refused::Engine(error)) => panic!("{:?}: {error}", late.op),
+        };
+        if accepted && !late.decision.changes.is_empty() {
+            let mut then =
+                World { records: fresh.clone(), caller: late.caller, open: late.open.clone(), ..*self };
+            (then.now, then.next_ino) = (late.now, late.new_ino);
+            let decision = then.decide(&late.op);
+            let decision =
+                decision.unwrap_or_else(|e| panic!("{:?} is {e:?} now, but was committed", late.op));
+            fresh.commit(&decision.changes).unwrap();
+            assert_eq!(fresh, self.records, "{:?} was decided too early", late.op);
+        }
+        accepted
+    }
+
+    /// Decides now what is to be committed later.
+    pub fn decide_early(&mut self, op: &Op) -> Result<Late, Errno> {
+        let (now, new_ino) = (self.now, self.next_ino);
+        let decision = self.decide(op)?;
+        self.next_ino += 1;
+        Ok(Late { op: op.clone(), decision, now, new_ino, caller: self.caller, open: self.open.clone() })
     }
 
     pub fn node(&mut self, op: &Op) -> (Ino, Attr) {
