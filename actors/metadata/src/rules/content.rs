@@ -2,7 +2,7 @@
 
 use super::Decision;
 use super::chunks::start_of;
-use super::draft::{Draft, EXISTS};
+use super::draft::{Draft, EXISTS, touched};
 use super::space::{end_of, need_growth};
 use crate::apply::changed;
 use crate::change::{AttrDelta, Write};
@@ -34,12 +34,7 @@ pub fn commit_slice(
     let mut draft = Draft::new();
     draft.expect_attr(ino, attr, EXISTS);
     draft.write(Write::Append(ino, index, vec![record]));
-    let delta = AttrDelta {
-        grow_length: Some(end),
-        touch_mtime: Some(mtime),
-        touch_ctime: Some(env.now),
-        ..AttrDelta::default()
-    };
+    let delta = AttrDelta { grow_length: Some(end), ..touched(attr, mtime, env.now, 0) };
     draft.change(ino, delta);
     let attr = changed(attr, &delta).ok_or(Errno::EIO)?;
     draft.done(Outcome::Node { ino, attr, created: false })

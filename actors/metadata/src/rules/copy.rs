@@ -4,7 +4,7 @@
 use super::Decision;
 use super::access;
 use super::chunks::index_of;
-use super::draft::{ACCESS, Draft, nothing};
+use super::draft::{ACCESS, Draft, nothing, touched};
 use super::space::{end_of, need_growth};
 use crate::change::{AttrDelta, AttrFields, Write};
 use crate::key::Key;
@@ -68,7 +68,7 @@ pub fn decide(range: &Range, len: u64, snapshot: &Snapshot, env: &Env<'_>) -> Re
     need_growth(to.length, to.length.max(end), snapshot, env)?;
     let copied = target.copied;
     target.write(&mut draft, range.to);
-    draft.change(range.to, AttrDelta { grow_length: Some(end), ..AttrDelta::touch(env.now, 0) });
+    draft.change(range.to, AttrDelta { grow_length: Some(end), ..touched(to, env.now, env.now, 0) });
     draft.done(Outcome::Copied(copied))
 }
 

@@ -7,7 +7,7 @@ use crate::key::Key;
 use crate::op::Outcome;
 use crate::record::Record;
 use crate::snapshot::{Stop, Want};
-use zest_types::{Attr, FileType, Ino, Name};
+use zest_types::{Attr, FileType, Ino, Name, Time};
 
 /// What a decision about a directory's entries looks at.
 pub const ACCESS: AttrFields =
@@ -16,6 +16,20 @@ pub const ACCESS: AttrFields =
 pub const ACCESS_AND_PLACE: AttrFields = AttrFields { parent: true, ..ACCESS };
 /// Only that the node exists and is what it was.
 pub const EXISTS: AttrFields = AttrFields { access: false, ..ACCESS };
+
+/// What a change of content at a time does to the times of a node, its link count aside: they move forward, so
+/// that two changes at once leave the later one. An mtime that was set into the future before this change comes
+/// back to it, as POSIX wants; the ctime, which nobody sets, tells that it was before.
+pub fn touched(seen: &Attr, at: Time, now: Time, nlink: i32) -> AttrDelta {
+    let comes_back = seen.mtime > at && at > seen.ctime;
+    AttrDelta {
+        mtime: comes_back.then_some(at),
+        touch_mtime: Some(at),
+        touch_ctime: Some(now),
+        nlink,
+        ..AttrDelta::default()
+    }
+}
 
 /// A change set in the making.
 #[derive(Default)]
@@ -68,6 +82,11 @@ impl Draft {
 
     pub fn add(&mut self, key: Key, n: i64) {
         self.0.write.push(Write::Add(key, n));
+    }
+
+    /// A directory's entries changed, and its number of child directories by `nlink`.
+    pub fn touch(&mut self, dir: Ino, seen: &Attr, now: Time, nlink: i32) {
+        self.change(dir, touched(seen, now, now, nlink));
     }
 
     /// One name more (`1`) or less (`-1`) of a hard-linked node in a directory.

@@ -4,10 +4,10 @@
 use super::Decision;
 use super::access;
 use super::chunks::{self, index_of, start_of, zero_lists};
-use super::draft::{ACCESS, Draft};
+use super::draft::{ACCESS, Draft, touched};
 use super::space::{end_of, need_growth};
 use crate::apply::changed;
-use crate::change::{AttrDelta, AttrFields};
+use crate::change::AttrFields;
 use crate::key::Key;
 use crate::op::{Env, Outcome};
 use crate::snapshot::{Snapshot, Stop};
@@ -35,7 +35,7 @@ pub fn decide(
         need_growth(attr.length, attr.length.max(end), snapshot, env)?;
     }
     let mut draft = Draft::new();
-    let mut delta = AttrDelta::touch(env.now, 0);
+    let mut delta = touched(attr, env.now, env.now, 0);
     if zeroes(mode) {
         let end_of_data = end.min(attr.length);
         let (done, scanned) = zero(&mut draft, ino, offset, end_of_data, snapshot)?;

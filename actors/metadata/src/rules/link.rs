@@ -55,7 +55,7 @@ pub fn decide(
     draft.change(ino, delta);
     draft.put_entry(parent, name, (node.kind, ino));
     draft.account(parent, ino, 1);
-    draft.change(parent, AttrDelta::touch(env.now, 0));
+    draft.touch(parent, dir, env.now, 0);
     let attr = changed(node, &delta).ok_or(Errno::EMLINK)?;
     draft.done(Outcome::Node { ino, attr, created: false })
 }

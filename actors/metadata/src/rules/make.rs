@@ -3,7 +3,6 @@
 use super::access::{self, EXECUTE, WRITE};
 use super::draft::{ACCESS_AND_PLACE, Draft, nothing};
 use super::{Decision, space, trash};
-use crate::change::AttrDelta;
 use crate::key::Key;
 use crate::op::{Env, Outcome};
 use crate::record::Record;
@@ -59,7 +58,7 @@ pub fn decide(
         }
         _ => {}
     }
-    draft.change(parent, AttrDelta::touch(env.now, i32::from(directory)));
+    draft.touch(parent, dir, env.now, i32::from(directory));
     draft.account(parent, ino, 1);
     draft.usage(ino, 1);
     draft.done(Outcome::Node { ino, attr, created: true })

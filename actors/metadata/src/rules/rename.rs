@@ -227,7 +227,7 @@ fn write(
     }
     draft.put_entry(new.dir, new.name, node.entry);
     settle(&mut draft, node, old.dir, new.dir, env);
-    touch_directories(&mut draft, (old.dir, new.dir), known, exchange, env);
+    touch_directories(&mut draft, from, to, known, exchange, env);
     draft.done(outcome)
 }
 
@@ -268,20 +268,22 @@ fn settle(draft: &mut Draft, node: &Node<'_>, old: Ino, new: Ino, env: &Env<'_>)
 /// Times of both directories, and their link counts by the directories that came and went.
 fn touch_directories(
     draft: &mut Draft,
-    (old, new): (Ino, Ino),
+    from: &Side<'_>,
+    to: &Side<'_>,
     known: &Known<'_>,
     exchange: bool,
     env: &Env<'_>,
 ) {
+    let (old, new) = (from.place.dir, to.place.dir);
     let comes = i32::from(known.node.attr.is_dir());
     let goes = known.target.as_ref().map_or(0, |target| i32::from(target.attr.is_dir()));
     let back = if exchange { goes } else { 0 };
     if old == new {
-        draft.change(new, AttrDelta::touch(env.now, back - goes));
+        draft.touch(new, to.dir, env.now, back - goes);
         return;
     }
-    draft.change(new, AttrDelta::touch(env.now, comes - goes));
+    draft.touch(new, to.dir, env.now, comes - goes);
     if !old.is_trash() {
-        draft.change(old, AttrDelta::touch(env.now, back - comes));
+        draft.touch(old, from.dir, env.now, back - comes);
     }
 }

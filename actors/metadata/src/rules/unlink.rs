@@ -4,7 +4,6 @@ use super::access::{self, EXECUTE, WRITE};
 use super::draft::{ACCESS, Draft, Wants};
 use super::removal::{Leaving, lose_name};
 use super::{Decision, trash};
-use crate::change::AttrDelta;
 use crate::key::{Key, Scan};
 use crate::op::{Env, Outcome};
 use crate::snapshot::{Snapshot, Stop};
@@ -100,7 +99,7 @@ fn remove(
     };
     if !parent.is_trash() {
         let nlink = -i32::from(kind == FileType::Directory);
-        draft.change(parent, AttrDelta::touch(env.now, nlink));
+        draft.touch(parent, dir, env.now, nlink);
     }
     draft.done(outcome)
 }
