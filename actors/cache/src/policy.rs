@@ -300,6 +300,8 @@ mod tests {
                 prop_assert!(policy.weight() <= capacity);
                 prop_assert_eq!(policy.weight(), model.values().map(|(_, weight)| weight).sum::<u64>());
                 prop_assert_eq!(policy.len(), model.len());
+                let small = policy.entries.values().filter(|entry| entry.place == Place::Small);
+                prop_assert_eq!(policy.small_weight, small.map(|entry| entry.weight).sum::<u64>());
                 prop_assert!(policy.small.len() + policy.main.len() <= 2 * policy.len() + 18);
                 prop_assert!(policy.ghosts.len() <= policy.ghost_order.len());
                 prop_assert!(policy.ghost_order.len() <= policy.len().max(16) + 1);

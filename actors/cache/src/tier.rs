@@ -11,7 +11,7 @@ use zest_types::limits::BLOCK_SIZE_RANGE;
 
 const SHARDS_MAX: u64 = 16;
 /// A shard holds at least this many of the largest blocks, or there are fewer shards.
-const BLOCKS_PER_SHARD: u64 = 4;
+const BLOCKS_PER_SHARD: u64 = 16;
 
 /// A shard and its counters have a cache line of their own.
 #[repr(align(128))]
@@ -137,11 +137,11 @@ mod tests {
 
     #[test]
     fn the_bound_holds_over_all_shards() {
-        let capacity = 1 << 30;
+        let capacity = 4 << 30;
         let tier = MemoryTier::new(capacity);
         assert_eq!(tier.shards.len(), 16);
         let data = Bytes::from(vec![0; 4 << 20]);
-        for n in 0..1000 {
+        for n in 0..3000 {
             tier.insert(block(n / 16, (n % 16) as u32), data.clone());
             assert!(tier.stats().bytes <= capacity);
         }

@@ -1,6 +1,7 @@
 //! Memory that may be used for one purpose, counted in bytes. Taking never waits: who gets nothing decides
 //! himself whether to queue, to make room or to give up.
 
+use crate::pool::BlockPool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,13 +16,15 @@ struct Shared {
     limit: u64,
     used: AtomicU64,
     high: AtomicU64,
+    pool: BlockPool,
 }
 
 impl Budget {
     /// A budget of `limit` bytes.
     #[must_use]
     pub fn new(limit: u64) -> Budget {
-        Budget { shared: Arc::new(Shared { limit, used: AtomicU64::new(0), high: AtomicU64::new(0) }) }
+        let (used, high, pool) = (AtomicU64::new(0), AtomicU64::new(0), BlockPool::default());
+        Budget { shared: Arc::new(Shared { limit, used, high, pool }) }
     }
 
     /// Takes bytes, all or none.
@@ -65,6 +68,12 @@ impl Charge {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Where large buffers that are charged here come from.
+    #[must_use]
+    pub fn pool(&self) -> &BlockPool {
+        &self.budget.shared.pool
     }
 
     /// Gives back what is more than `bytes`.

@@ -6,6 +6,7 @@ pub mod block;
 pub mod budget;
 pub mod checksum;
 pub mod chunk_view;
+pub mod pool;
 pub mod readahead;
 pub mod retry;
 pub mod writer;

@@ -64,6 +64,8 @@ pub const PREFETCHES: usize = 64;
 pub const WRITE_BUDGET: u64 = 300 << 20;
 /// Bytes of write requests that may wait while the write budget is used up.
 pub const WRITE_RESERVE: u64 = 64 << 20;
+/// Bytes of block buffers kept for the next use.
+pub const POOLED_BYTES: usize = 64 << 20;
 /// Slices of one file that may be open for writing at once.
 pub const OPEN_SLICES: usize = 16;
 /// Slices of one file that may wait to be committed; more writes wait.

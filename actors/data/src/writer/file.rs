@@ -276,7 +276,7 @@ impl FileWriter {
     fn seal_at(&mut self, at: usize, reason: SealReason, out: &mut Vec<Handover>) {
         let slice = &mut self.slices[at];
         let full = slice.blocks.len();
-        slice.seal();
+        slice.seal(self.block_size);
         hand_blocks(slice, full..slice.blocks.len(), out);
         out.push(Handover::Seal { index: slice.chunk, record: slice.record(), mtime: slice.mtime, reason });
     }

@@ -100,32 +100,56 @@ impl PendingSlice {
             let room = block_size as usize - self.tail.len();
             let (now, later) = data.split_at(room.min(data.len()));
             let need = self.tail.len() + now.len();
-            self.tail_room = room_for(self.tail_room, self.blocks.is_empty(), need, block_size as usize);
-            self.tail.reserve_exact(self.tail_room - self.tail.len());
+            self.make_room(need, block_size as usize);
             self.tail.extend_from_slice(now);
             data = later;
             if self.tail.len() == block_size as usize {
-                self.close_tail();
+                self.close_tail(block_size);
             }
         }
         full_before..self.blocks.len()
     }
 
-    /// Nothing is added from here on: what was the tail is the last, short block.
-    pub fn seal(&mut self) {
-        self.sealed = true;
-        if self.tail.is_empty() {
+    /// Gives the tail the memory it was charged for. Whole blocks are buffers from the pool.
+    fn make_room(&mut self, need: usize, block_size: usize) {
+        let room = room_for(self.tail_room, self.blocks.is_empty(), need, block_size);
+        if room == self.tail_room {
             return;
         }
-        let surplus = (self.tail_room - self.tail.len()) as u64;
-        self.tail.shrink_to_fit();
-        self.charge.shrink_to(self.charge.bytes().saturating_sub(surplus));
-        self.close_tail();
+        self.tail_room = room;
+        if room < block_size {
+            self.tail.reserve_exact(room - self.tail.len());
+        } else {
+            let mut buffer = self.charge.pool().take(block_size);
+            buffer.extend_from_slice(&self.tail);
+            self.tail = buffer;
+        }
     }
 
-    fn close_tail(&mut self) {
+    /// Nothing is added from here on: what was the tail is the last, short block.
+    pub fn seal(&mut self, block_size: u32) {
+        self.sealed = true;
+        let (len, room) = (self.tail.len(), self.tail_room);
+        if len == 0 {
+            return;
+        }
+        if room < block_size as usize {
+            self.tail.shrink_to_fit();
+        } else if len < room - room / 4 {
+            // Caches count a block by its length: a buffer that is not nearly full does not stay with it.
+            let exact = self.tail.as_slice().to_vec();
+            self.charge.pool().give_back(std::mem::replace(&mut self.tail, exact));
+        }
+        let surplus = room.saturating_sub(self.tail.capacity()) as u64;
+        self.charge.shrink_to(self.charge.bytes().saturating_sub(surplus));
+        self.close_tail(block_size);
+    }
+
+    fn close_tail(&mut self, block_size: u32) {
+        let data = std::mem::take(&mut self.tail);
+        let pooled = data.capacity() == block_size as usize;
+        self.blocks.push(if pooled { self.charge.pool().block(data) } else { Bytes::from(data) });
         self.tail_room = 0;
-        self.blocks.push(Bytes::from(std::mem::take(&mut self.tail)));
     }
 
     /// The record to commit.
@@ -190,7 +214,7 @@ mod tests {
             let held = slice.blocks.len() * BS as usize + slice.tail.capacity();
             assert_eq!(budget.used(), held as u64, "after a write at {pos}");
         }
-        slice.seal();
+        slice.seal(BS);
         assert_eq!(budget.used(), u64::from(slice.len));
         assert_eq!(slice.blocks.iter().map(Bytes::len).sum::<usize>(), slice.len as usize);
         drop(slice);
