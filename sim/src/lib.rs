@@ -9,5 +9,8 @@
 compile_error!("the simulator needs the workspace's .cargo/config.toml; a RUSTFLAGS variable overrides it: unset it");
 
 pub mod devices;
+pub mod explorer;
 pub mod judge;
+pub mod plan;
 pub mod universe;
+pub mod world;

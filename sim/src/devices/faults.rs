@@ -3,10 +3,11 @@
 
 use super::chance::SimChance;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A class of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Fault {
     /// A request to the object store takes seconds.
     SlowObject,
@@ -85,45 +86,23 @@ impl Fault {
     }
 }
 
-/// Rates in times per thousand; a class that is not named never happens.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FaultPlan {
-    /// Class and rate.
-    pub rates: BTreeMap<Fault, u32>,
-}
-
-impl FaultPlan {
-    /// Nothing goes wrong.
-    #[must_use]
-    pub fn none() -> FaultPlan {
-        FaultPlan::default()
-    }
-
-    /// With this class at this rate, per thousand.
-    #[must_use]
-    pub fn with(mut self, fault: Fault, permille: u32) -> FaultPlan {
-        self.rates.insert(fault, permille);
-        self
-    }
-}
-
 /// Draws faults and counts those that happened.
 pub struct Fates {
-    plan: FaultPlan,
+    rates: BTreeMap<Fault, u32>,
     chance: SimChance,
     fired: Mutex<BTreeMap<Fault, u64>>,
 }
 
 impl Fates {
-    /// The fates of a world.
+    /// The fates of a world, from rates in times per thousand; a class that is not named never happens.
     #[must_use]
-    pub fn new(plan: FaultPlan, seed: u64) -> Fates {
-        Fates { plan, chance: SimChance::new(seed, "faults"), fired: Mutex::default() }
+    pub fn new(rates: BTreeMap<Fault, u32>, seed: u64) -> Fates {
+        Fates { rates, chance: SimChance::new(seed, "faults"), fired: Mutex::default() }
     }
 
     /// Whether this fault happens now; counted if so.
     pub fn strikes(&self, fault: Fault) -> bool {
-        let rate = self.plan.rates.get(&fault).copied().unwrap_or(0);
+        let rate = self.rates.get(&fault).copied().unwrap_or(0);
         let strikes = self.chance.permille(rate);
         if strikes {
             self.count(fault);

@@ -14,7 +14,7 @@ pub mod tape;
 pub use chance::SimChance;
 pub use clock::SimClock;
 pub use disk::{DiskMedia, SimDisk};
-pub use faults::{Fault, FaultPlan};
+pub use faults::{Fates, Fault};
 pub use life::Life;
 pub use objects::{ObjectMedia, SimObjects};
 pub use offload::SimOffload;

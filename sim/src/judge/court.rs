@@ -81,6 +81,12 @@ impl Court {
         self.bodies = files.map(|(ino, seen)| (*ino, body_of(seen))).collect();
     }
 
+    /// Whether input/output errors are part of this world.
+    #[must_use]
+    pub fn is_lenient(&self) -> bool {
+        self.terms.lenient
+    }
+
     /// One of the trees that are possible now.
     #[must_use]
     pub fn some_tree(&self) -> &Tree {

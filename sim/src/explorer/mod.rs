@@ -1,0 +1,24 @@
+//! The search: a seed becomes a run, a run a verdict. Runs are repeated and compared, swept over many seeds,
+//! searched for planted bugs, and shrunk when they fail.
+
+pub mod planted;
+pub mod shrink;
+pub mod sweep;
+pub mod twice;
+
+use crate::plan::Setup;
+use crate::universe::universe;
+use crate::world::{Outcome, live};
+use crate::judge::Violation;
+use zest_world::planted::Bug;
+
+/// Runs a plan in a universe of its own, with a planted bug if wanted. A panic in there is a violation too.
+#[must_use]
+pub fn run(setup: &Setup, bug: Option<Bug>, telling: bool) -> Outcome {
+    let inside = setup.clone();
+    let outcome = universe(setup.seed, move || {
+        zest_world::planted::activate(bug);
+        live(&inside, telling)
+    });
+    outcome.unwrap_or_else(|text| Outcome::panicked(Violation::new("panic", text)))
+}

@@ -1,0 +1,158 @@
+//! `zest-sim`: tells a run, repeats runs, sweeps seeds, hunts planted bugs. Every failure ends with the one command
+//! that shows it again.
+
+// The simulator's program is outside the world it simulates.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use zest_sim::explorer::{planted::first_find, run, shrink::shrink, sweep::Report, sweep::sweep, twice::twice};
+use zest_sim::plan::{Setup, draw::setup};
+use zest_world::planted::Bug;
+
+#[derive(Parser)]
+#[command(about = "Runs the actors of ZestFS in simulated worlds; a seed decides everything")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Tells one run as a timeline.
+    Run {
+        /// The seed, or a file with a saved plan.
+        seed: String,
+        /// Switches a planted bug on.
+        #[arg(long)]
+        bug: Option<String>,
+        /// Makes the plan as small as it can be first, and prints it.
+        #[arg(long)]
+        shrink: bool,
+        /// Prints what was broken, and no timeline.
+        #[arg(long)]
+        quiet: bool,
+    },
+    /// Runs every seed twice and compares.
+    Twice(Many),
+    /// Runs many seeds and reports.
+    Sweep(Many),
+    /// Looks for every planted bug with the ordinary sweep.
+    Planted {
+        /// Seeds tried for each bug.
+        #[arg(long, default_value_t = 1000)]
+        within: u64,
+    },
+}
+
+#[derive(clap::Args)]
+struct Many {
+    /// How many seeds.
+    #[arg(long, default_value_t = 200)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Worlds at a time.
+    #[arg(long, default_value_t = 2)]
+    threads: u64,
+    /// Goes on after a failure.
+    #[arg(long)]
+    all: bool,
+}
+
+fn main() -> ExitCode {
+    // Actors' panics are verdicts here; their text is in the report.
+    std::panic::set_hook(Box::new(|_| {}));
+    let good = match Arguments::parse().command {
+        Command::Run { seed, bug, shrink, quiet } => tell(&seed, bug.as_deref(), shrink, quiet),
+        Command::Twice(many) => report(&many, "twice", &sweep(many.range(), many.threads, many.all, |seed| twice(&setup(seed)))),
+        Command::Sweep(many) => report(&many, "sweep", &sweep(many.range(), many.threads, many.all, |seed| Ok(run(&setup(seed), None, false)))),
+        Command::Planted { within } => hunt(within),
+    };
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Many {
+    fn range(&self) -> std::ops::Range<u64> {
+        self.from..self.from.saturating_add(self.seeds)
+    }
+}
+
+fn plan_of(text: &str) -> Result<Setup, String> {
+    if let Ok(seed) = text.parse() {
+        return Ok(setup(seed));
+    }
+    let json = std::fs::read_to_string(text).map_err(|error| format!("{text}: {error}"))?;
+    serde_json::from_str(&json).map_err(|error| format!("{text} is no plan: {error}"))
+}
+
+fn bug_of(name: &str) -> Result<Bug, String> {
+    let found = Bug::ALL.into_iter().find(|bug| format!("{bug:?}").eq_ignore_ascii_case(name));
+    found.ok_or_else(|| format!("no planted bug is called {name}; there are {:?}", Bug::ALL))
+}
+
+fn tell(seed: &str, bug: Option<&str>, small: bool, quiet: bool) -> bool {
+    let prepared = plan_of(seed).and_then(|plan| Ok((plan, bug.map(bug_of).transpose()?)));
+    let (mut plan, bug) = match prepared {
+        Ok(prepared) => prepared,
+        Err(text) => {
+            eprintln!("{text}");
+            return false;
+        }
+    };
+    if small {
+        plan = shrink(&plan, bug, 3000);
+        println!("{}", serde_json::to_string_pretty(&plan).unwrap_or_default());
+    }
+    let outcome = run(&plan, bug, !quiet);
+    for (at, words) in &outcome.words {
+        println!("{:>10.3} s  {words}", *at as f64 / 1e6);
+    }
+    println!("seed {}: {} events, digest {:016x}", plan.seed, outcome.events, outcome.digest);
+    for (fault, times) in &outcome.fired {
+        println!("  {} × {}", times, fault.name());
+    }
+    match &outcome.violation {
+        None => println!("no rule was broken"),
+        Some(violation) => println!("BROKEN, {}: {}", violation.rule, violation.text),
+    }
+    outcome.violation.is_none()
+}
+
+fn report(many: &Many, what: &str, report: &Report) -> bool {
+    let cpu = report.cpu.max(1e-9);
+    println!(
+        "{what}: {} runs from seed {}, {} events; {:.1} runs and {:.0} events per CPU second",
+        report.runs,
+        many.from,
+        report.events,
+        report.runs as f64 / cpu,
+        report.events as f64 / cpu
+    );
+    for (fault, runs) in &report.fired {
+        println!("  {:>5.1} % of the worlds had {}", *runs as f64 * 100.0 / report.runs.max(1) as f64, fault.name());
+    }
+    for (seed, text) in &report.failures {
+        println!("seed {seed}: {text}\n  again: cargo run -p zest-sim -- run {seed}");
+    }
+    println!("{} of {} runs failed", report.failures.len(), report.runs);
+    report.failures.is_empty()
+}
+
+fn hunt(within: u64) -> bool {
+    let mut all = true;
+    for bug in Bug::ALL {
+        match first_find(bug, within) {
+            Some((seed, violation)) => {
+                println!("{bug:?}: seed {seed}, {}: {}", violation.rule, violation.text);
+                println!("  again: cargo run -p zest-sim -- run {seed} --bug {bug:?}");
+            }
+            None => {
+                println!("{bug:?}: not found within {within} seeds");
+                all = false;
+            }
+        }
+    }
+    all
+}

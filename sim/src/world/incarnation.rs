@@ -1,0 +1,242 @@
+//! One life of the client: opens the records, formats them once, mounts with the product's own assembly, has the
+//! court look at what is there, lets the users live, and ends as the plan says.
+
+use super::census;
+use super::look::look;
+use super::scene::{Bench, Scene};
+use super::user::User;
+use crate::devices::{
+    DiskMedia, Fates, Life, ObjectMedia, SimChance, SimClock, SimDisk, SimObjects, SimOffload, SimRecords, Tape,
+};
+use crate::judge::{Court, Terms, Violation};
+use crate::plan::{EngineKind, Ending, Round, Setup};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use zest_engines::embedded::EmbeddedEngine;
+use zest_engines::memory::MemoryEngine;
+use zest_metadata::{CommitError, Engine, Key};
+use zest_types::volume::Settings;
+use zest_types::{Errno, Time};
+use zest_vfs::{Mount, Options, Role, Stage};
+use zest_world::{Clock, World};
+
+/// What outlives every incarnation.
+pub struct Media {
+    /// The plan.
+    pub setup: Setup,
+    /// Objects.
+    pub objects: Arc<ObjectMedia>,
+    /// The disk under the embedded engine.
+    pub disk: Arc<DiskMedia>,
+    /// The simulated record store.
+    pub records: Arc<MemoryEngine>,
+    /// Faults.
+    pub fates: Arc<Fates>,
+    /// The tape.
+    pub tape: Arc<Tape>,
+    /// The court.
+    pub bench: Rc<RefCell<Bench>>,
+}
+
+/// How an incarnation is getting on; the world outside looks at it between ticks.
+#[derive(Default)]
+pub struct Progress {
+    /// All users are done, and so is the ending.
+    pub done: Cell<bool>,
+    /// The volume was left in good order.
+    pub unmounted: Cell<bool>,
+    /// The last time anybody heard of.
+    pub last: Cell<Time>,
+}
+
+/// What one incarnation is to do.
+#[derive(Clone)]
+pub struct Task {
+    /// Its number.
+    pub number: u64,
+    /// Its round; none is a last look.
+    pub round: Option<Round>,
+    /// The life it has.
+    pub life: Arc<Life>,
+    /// How it is getting on.
+    pub progress: Rc<Progress>,
+    /// Age of the world when it begins.
+    pub age: Duration,
+    /// The incarnation before left in good order.
+    pub orderly: bool,
+    /// Changes answered before this time had time enough to become durable by themselves.
+    pub durable: Time,
+}
+
+struct Here;
+
+impl Stage for Here {
+    fn start(&self, _: Role, begin: Box<dyn FnOnce() + Send>) {
+        tokio::task::spawn_local(async move { begin() });
+    }
+}
+
+/// Lives one life.
+pub async fn live(media: Rc<Media>, task: Task) {
+    let seed = media.setup.seed.wrapping_mul(1_000_003).wrapping_add(task.number);
+    media.tape.starts(task.age);
+    let clock = Arc::new(SimClock::new(task.age));
+    let world = world(&media, &task, seed, clock.clone());
+    let engine = match open(&media, &task, seed, &world).await {
+        Ok(engine) => engine,
+        Err(text) => return failed(&media, &task, "open", text),
+    };
+    let settings = settings(&media.setup);
+    if let Err(text) = format(&*engine, &settings, &world).await {
+        return failed(&media, &task, "format", text);
+    }
+    let options = Options {
+        lease: Duration::from_secs(1),
+        write_budget: media.setup.write_budget,
+        memory_cache: media.setup.cache,
+        ..Options::default()
+    };
+    let mount = match zest_vfs::mount(world, engine, &settings, &options, &Here).await {
+        Ok(mount) => mount,
+        Err(errno) => return failed(&media, &task, "mount", format!("mounting fails: {errno}")),
+    };
+    let scene = Scene::new(mount.vfs.clone(), clock, task.life.clone(), media.tape.clone(), media.bench.clone());
+    let scene = Rc::new(scene);
+    if inspect(&media, &task, &scene, &mount).await {
+        play(&task, &scene, &mount).await;
+    }
+    task.progress.last.set(scene.clock.now());
+    task.progress.done.set(true);
+}
+
+fn failed(media: &Media, task: &Task, rule: &'static str, text: String) {
+    if !task.life.is_dead() {
+        media.tape.say(|| format!("!!! {rule}: {text}"));
+        media.bench.borrow_mut().violation.get_or_insert(Violation::new(rule, text));
+    }
+    task.progress.done.set(true);
+}
+
+/// What this world promises.
+#[must_use]
+pub fn terms(setup: &Setup) -> Terms {
+    use crate::devices::Fault;
+    let denied = setup.faults.contains_key(&Fault::DeniedPut);
+    Terms {
+        lenient: denied || setup.faults.contains_key(&Fault::FailedSync),
+        lax_reads: denied,
+        durable_at_once: setup.engine == EngineKind::Records,
+    }
+}
+
+fn settings(setup: &Setup) -> Settings {
+    let mut settings = Settings::new("sim-volume", "00000000-0000-0000-0000-000000000001", "mem", "sim");
+    settings.block_size_kib = setup.block_kib;
+    settings.trash_days = setup.trash_days;
+    settings
+}
+
+fn world(media: &Media, task: &Task, seed: u64, clock: Arc<SimClock>) -> World {
+    let stream = |name| Arc::new(SimChance::new(seed, name));
+    let (life, fates, tape) = (task.life.clone(), media.fates.clone(), media.tape.clone());
+    World {
+        clock,
+        chance: stream("actors"),
+        offload: Arc::new(SimOffload { life: life.clone(), chance: stream("offload"), fates: fates.clone() }),
+        objects: Arc::new(SimObjects {
+            media: media.objects.clone(),
+            life,
+            chance: stream("objects"),
+            fates,
+            tape: tape.clone(),
+        }),
+        trace: tape,
+    }
+}
+
+async fn open(media: &Media, task: &Task, seed: u64, world: &World) -> Result<Arc<dyn Engine>, String> {
+    let (life, fates, tape) = (task.life.clone(), media.fates.clone(), media.tape.clone());
+    match media.setup.engine {
+        EngineKind::Embedded => {
+            let disk = SimDisk { media: media.disk.clone(), life, fates, tape };
+            let engine = EmbeddedEngine::open(Arc::new(disk), world).map_err(|error| error.to_string())?;
+            Ok(Arc::new(engine))
+        }
+        EngineKind::Records => {
+            let chance = Arc::new(SimChance::new(seed, "records"));
+            Ok(Arc::new(SimRecords { media: media.records.clone(), life, chance, fates, tape }))
+        }
+    }
+}
+
+async fn format(engine: &dyn Engine, settings: &Settings, world: &World) -> Result<(), String> {
+    for _ in 0..20 {
+        let found = engine.read(&[Key::Setting]).await.map_err(|error| error.to_string())?;
+        if found.first().is_some_and(Option::is_some) {
+            return engine.sync().await.map_err(|error| error.to_string());
+        }
+        match engine.commit(&zest_metadata::format::new_volume(settings, world.clock.now())).await {
+            Ok(_) | Err(CommitError::Unknown(_) | CommitError::Conflict(_)) => {}
+            Err(CommitError::Engine(error)) => return Err(error.to_string()),
+        }
+    }
+    Err("a new volume can't be made".into())
+}
+
+/// The court looks at the volume; true when all is well.
+async fn inspect(media: &Media, task: &Task, scene: &Scene, mount: &Mount) -> bool {
+    media.tape.say(|| "the court looks at the volume".into());
+    let verdict = match look(scene).await {
+        Err(text) => Err(Violation::new("look", text)),
+        Ok(found) => {
+            let mut bench = media.bench.borrow_mut();
+            match &mut bench.court {
+                None => {
+                    bench.court = Some(Court::new(terms(&media.setup), &found));
+                    Ok(())
+                }
+                Some(court) if task.orderly => court.returned(&found),
+                Some(court) => court.crashed(&found, task.durable),
+            }
+        }
+    };
+    let verdict = match verdict {
+        Ok(()) => census::check(media, mount).await,
+        wrong => wrong,
+    };
+    match verdict {
+        Ok(()) => true,
+        Err(violation) => {
+            scene.violated(violation);
+            false
+        }
+    }
+}
+
+async fn play(task: &Task, scene: &Rc<Scene>, mount: &Mount) {
+    let Some(round) = &task.round else { return };
+    let users = round.users.iter().enumerate().map(|(number, steps)| {
+        let user = User::new(scene.clone(), number);
+        tokio::task::spawn_local(user.live(steps.clone()))
+    });
+    let users: Vec<_> = users.collect();
+    for user in users {
+        if user.await.is_err() {
+            scene.violated(Violation::new("panic", "a user's task ended by a panic".into()));
+        }
+    }
+    if scene.is_over() || round.ending == Ending::Cut {
+        return;
+    }
+    match mount.close().await {
+        Ok(()) => task.progress.unmounted.set(true),
+        Err(Errno::EIO) if may_fail(scene) => {}
+        Err(errno) => scene.violated(Violation::new("unmount", format!("unmounting fails: {errno}"))),
+    }
+}
+
+fn may_fail(scene: &Scene) -> bool {
+    scene.bench.borrow().court.as_ref().is_some_and(Court::is_lenient)
+}
