@@ -80,8 +80,8 @@ pub enum Write {
     /// Changes a node that exists. A change of a file's length also moves the volume's used space and the
     /// statistics of its directories, by what is found.
     Attr(Ino, AttrDelta),
-    /// Appends to a chunk list, which may be missing. A list that already ends with the same record of a
-    /// stored slice stays as it is (a repeated commit changes nothing).
+    /// Appends to a chunk list, which may be missing. A single record of a stored slice that the list already
+    /// has is not added again (a repeated commit changes nothing).
     Append(Ino, u32, Vec<SliceRecord>),
     /// Appends to a chunk list that exists; a missing one stays missing.
     AppendIfPresent(Ino, u32, Vec<SliceRecord>),

@@ -150,7 +150,7 @@ pub enum Outcome {
         ino: Ino,
         deleted: Option<u64>,
     },
-    /// Bytes copied.
+    /// Bytes copied; for a fallocate that goes in steps, bytes from its offset on that are done (see `rules::rest`).
     Copied(u64),
     /// Slices that lost their last reference: their objects may go.
     Unreferenced(Vec<(SliceId, u32)>),
