@@ -1,13 +1,16 @@
 //! The actor that fetches blocks the memory tier does not have. Keeps no data of its own besides what is in
-//! flight.
+//! flight. Each fetch runs as a task of its own and reports back by a message, so that a busy one is not polled
+//! whenever another moves.
 //!
-//! A panic in here ends the actor: its mailbox closes, who waits gets an error at once, and nothing else is
+//! A panic in a fetch fails that fetch. A panic in the actor itself ends the actor: its mailbox closes, who waits gets an error at once, and nothing else is
 //! lost, since everything in a cache may be.
 
 use crate::flights::{Flights, Start};
 use crate::tier::MemoryTier;
 use actix::prelude::*;
 use bytes::Bytes;
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use zest_data::BlockId;
@@ -82,20 +85,40 @@ impl CacheActor {
     fn start_all(&mut self, starts: Vec<Start>, ctx: &mut Context<Self>) {
         for Start { block, len, key } in starts {
             self.world.tell("cache", "fetch", block.slice.0, u64::from(block.index));
+            let actor = ctx.address();
+            let lost = FetchError::Store(ObjectError::Transient { key: key.clone(), why: "panicked".into() });
             let fetch = fetch(self.world.clone(), block, len, key);
-            ctx.spawn(fetch.into_actor(self).map(move |result, actor, ctx| {
-                let kind = if result.is_ok() { "fetched" } else { "missing" };
-                actor.world.tell("cache", kind, block.slice.0, u64::from(block.index));
-                if let Ok(data) = &result {
-                    actor.tier.insert(block, data.clone());
-                }
-                let (waiters, starts) = actor.flights.landed(block);
-                for waiter in waiters {
-                    let _gone = waiter.send(result.clone()); // who asked may have given up
-                }
-                actor.start_all(starts, ctx);
-            }));
+            actix::spawn(async move {
+                let result = AssertUnwindSafe(fetch).catch_unwind().await.unwrap_or(Err(lost));
+                actor.do_send(Landed { block, result });
+            });
         }
+    }
+}
+
+/// How a fetch ended.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Landed {
+    block: BlockId,
+    result: Result<Bytes, FetchError>,
+}
+
+impl Handler<Landed> for CacheActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Landed, ctx: &mut Self::Context) {
+        let Landed { block, result } = message;
+        let kind = if result.is_ok() { "fetched" } else { "missing" };
+        self.world.tell("cache", kind, block.slice.0, u64::from(block.index));
+        if let Ok(data) = &result {
+            self.tier.insert(block, data.clone());
+        }
+        let (waiters, starts) = self.flights.landed(block);
+        for waiter in waiters {
+            let _gone = waiter.send(result.clone()); // who asked may have given up
+        }
+        self.start_all(starts, ctx);
     }
 }
 

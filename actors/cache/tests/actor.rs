@@ -117,6 +117,18 @@ fn a_get_without_an_answer_is_tried_again() {
 }
 
 #[test]
+fn a_panic_in_a_get_fails_that_fetch_only() {
+    on_one_thread(async {
+        let (store, _, cache) = scene();
+        fill(&store, 2);
+        store.choose(|call, _| (Duration::ZERO, if call.key == "k0" { Fault::Panic } else { Fault::None }));
+        let error = cache.send(fetch(0)).await.unwrap().unwrap_err();
+        assert!(matches!(error, FetchError::Store(ObjectError::Transient { .. })), "{error:?}");
+        assert_eq!(cache.send(fetch(1)).await.unwrap(), Ok(body(1)));
+    });
+}
+
+#[test]
 fn a_prefetched_block_is_there_when_wanted() {
     on_one_thread(async {
         let (store, tier, cache) = scene();

@@ -1,20 +1,23 @@
 //! The actor that stores blocks and has slices committed. It performs what [`UploadQueue`] decides and keeps no
-//! state of its own besides who waits for what.
+//! state of its own besides who waits for what. Each request runs as a task of its own and reports back by a
+//! message, so that a busy one is not polled whenever another moves.
 //!
-//! A panic in here ends the actor: its mailbox closes, senders learn so at once, unflushed writes stay in their
+//! A panic in such a task counts as its failure (`EIO`). A panic in the actor itself ends the actor: its mailbox closes, senders learn so at once, unflushed writes stay in their
 //! writers and are reported as lost by the next flush. Nothing wrong is ever committed by that.
 
 use crate::queue::{Effect, Sealed, Token, UploadQueue};
 use crate::{Commits, Outcomes};
 use actix::prelude::*;
 use bytes::Bytes;
+use futures::FutureExt;
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use zest_data::retry::{Asker, retrying};
 use zest_data::{BlockId, BlockNames, BlockSink, Handover};
 use zest_types::limits::{MAILBOX, UPLOADS};
-use zest_types::{Errno, Ino};
+use zest_types::{Errno, Ino, SliceId};
 use zest_world::{ObjectError, World};
 
 /// Blocks that may wait to be removed.
@@ -113,27 +116,17 @@ impl UploaderActor {
         let body = data.clone();
         let put =
             retrying(self.world.clone(), asker, key, move |world, key| world.objects.put(key, body.clone()));
-        ctx.spawn(put.into_actor(self).map(move |result, actor, ctx| {
-            let result = match result {
-                Ok(()) => {
-                    actor.world.tell("uploader", "stored", block.slice.0, u64::from(block.index));
-                    actor.sink.keep(block, data);
-                    Ok(())
-                }
-                Err(error) => Err(errno_of(&error)),
-            };
-            let effects = actor.queue.put_done(ino, block, result);
-            actor.perform(effects, ctx);
-        }));
+        run(ctx, put, move |result| Done::Put { ino, block, data, result: answer_of(result) });
     }
 
     fn commit(&mut self, ino: Ino, sealed: Sealed, ctx: &mut Context<Self>) {
-        let record = sealed.record;
-        let commit = self.commits.commit(ino, sealed.index, record, sealed.mtime);
-        ctx.spawn(commit.into_actor(self).map(move |result, actor, ctx| {
-            let effects = actor.queue.commit_done(ino, record.id, result);
-            actor.perform(effects, ctx);
-        }));
+        let slice = sealed.record.id;
+        let commit = self.commits.commit(ino, sealed.index, sealed.record, sealed.mtime);
+        run(ctx, commit, move |result| Done::Commit {
+            ino,
+            slice,
+            result: result.unwrap_or(Err(Errno::EIO)),
+        });
     }
 
     /// Removes objects nobody will ever ask for, one after the other. What can't be removed now, or finds no room
@@ -153,11 +146,7 @@ impl UploaderActor {
         let asker = Asker { actor: "uploader", subject: block.slice.0 };
         let key = self.names.key(block, len);
         let gone = retrying(self.world.clone(), asker, key, |world, key| world.objects.delete(key));
-        ctx.spawn(gone.into_actor(self).map(move |result, actor, ctx| {
-            let kind = if result.is_ok() { "deleted" } else { "left over" };
-            actor.world.tell("uploader", kind, block.slice.0, u64::from(block.index));
-            actor.sweep(ctx);
-        }));
+        run(ctx, gone, move |result| Done::Delete { block, gone: matches!(result, Some(Ok(()))) });
     }
 
     fn wait(&mut self) -> (Token, ResponseFuture<()>) {
@@ -171,10 +160,34 @@ impl UploaderActor {
     }
 }
 
-fn errno_of(error: &ObjectError) -> Errno {
-    match error {
-        ObjectError::Full(_) => Errno::ENOSPC,
-        ObjectError::NotFound(_) | ObjectError::Refused { .. } | ObjectError::Transient { .. } => Errno::EIO,
+/// How a task ended.
+#[derive(Message)]
+#[rtype(result = "()")]
+enum Done {
+    Put { ino: Ino, block: BlockId, data: Bytes, result: Result<(), Errno> },
+    Commit { ino: Ino, slice: SliceId, result: Result<(), Errno> },
+    Delete { block: BlockId, gone: bool },
+}
+
+/// Runs `work` beside the actor; `done` is told what came of it, or `None` when it panicked.
+fn run<F: Future + 'static>(
+    ctx: &mut Context<UploaderActor>,
+    work: F,
+    done: impl FnOnce(Option<F::Output>) -> Done + 'static,
+) {
+    let actor = ctx.address();
+    actix::spawn(async move {
+        let result = AssertUnwindSafe(work).catch_unwind().await.ok();
+        actor.do_send(done(result));
+    });
+}
+
+fn answer_of(result: Option<Result<(), ObjectError>>) -> Result<(), Errno> {
+    match result {
+        Some(Ok(())) => Ok(()),
+        Some(Err(ObjectError::Full(_))) => Err(Errno::ENOSPC),
+        Some(Err(ObjectError::NotFound(_) | ObjectError::Refused { .. } | ObjectError::Transient { .. }))
+        | None => Err(Errno::EIO),
     }
 }
 
@@ -208,6 +221,30 @@ impl Handler<HandOver> for UploaderActor {
             };
             self.perform(effects, ctx);
         }
+    }
+}
+
+impl Handler<Done> for UploaderActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Done, ctx: &mut Self::Context) {
+        let effects = match message {
+            Done::Put { ino, block, data, result } => {
+                if result.is_ok() {
+                    self.world.tell("uploader", "stored", block.slice.0, u64::from(block.index));
+                    self.sink.keep(block, data);
+                }
+                self.queue.put_done(ino, block, result)
+            }
+            Done::Commit { ino, slice, result } => self.queue.commit_done(ino, slice, result),
+            Done::Delete { block, gone } => {
+                let kind = if gone { "deleted" } else { "left over" };
+                self.world.tell("uploader", kind, block.slice.0, u64::from(block.index));
+                self.sweep(ctx);
+                return;
+            }
+        };
+        self.perform(effects, ctx);
     }
 }
 

@@ -235,6 +235,24 @@ fn a_put_without_an_answer_is_tried_again() {
 }
 
 #[test]
+fn a_panic_in_a_put_loses_its_slice_only() {
+    on_one_thread(async {
+        let scene = scene();
+        scene.store.choose(|call, _| {
+            let bad = call.verb == "put" && call.key.ends_with("/1_0_10");
+            (Duration::ZERO, if bad { Fault::Panic } else { Fault::None })
+        });
+        for id in 1..=2 {
+            scene.uploader.do_send(HandOver { ino: FILE, handed: slice(id, 10) });
+        }
+        scene.uploader.send(Drain { ino: FILE }).await.unwrap();
+        let told = scene.above.told.lock().clone();
+        assert_eq!(told.first(), Some(&Told::Failed(FILE, SliceId(1), Errno::EIO)));
+        assert_eq!(told.last(), Some(&Told::Committed(FILE, SliceId(2))));
+    });
+}
+
+#[test]
 fn blocks_leave_before_their_slice_is_sealed_and_draining_waits_for_the_seal() {
     on_one_thread(async {
         let scene = scene();

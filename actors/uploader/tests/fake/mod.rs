@@ -26,6 +26,8 @@ pub enum Fault {
     Short,
     /// No answer, ever.
     Never,
+    /// The store's own code panics.
+    Panic,
 }
 
 /// One request.
@@ -93,6 +95,7 @@ impl Store {
                 }
                 Fault::Refused => Err(ObjectError::Refused { key, why: "made to".into() }),
                 Fault::Full => Err(ObjectError::Full(key)),
+                Fault::Panic => panic!("made to panic"),
                 Fault::Never => std::future::pending().await,
             }
         })
