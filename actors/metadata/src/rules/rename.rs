@@ -141,15 +141,20 @@ fn look_further<'a>(
     };
     let above_to = way(moves && is_dir(from.entry), to.place.dir)?;
     let above_from = way(moves && exchange && is_dir(to.entry), from.place.dir)?;
-    let mut bin = None;
-    if let (Some((_, ino)), Some(Some(attr)), false) = (to.entry, target_attr, exchange) {
-        bin = wants.see(trash::bin(to.place.dir, to.place.name, (ino, attr), snapshot, env))?.flatten();
+    if let (Some((_, ino)), false) = (to.entry, exchange) {
+        wants.see(trash::foresee(to.place.dir, to.place.name, ino, snapshot, env))?;
     }
     wants.settle()?;
     let attr = attr.flatten().ok_or(Errno::ENOENT)?;
     let target = match to.entry {
         Some(entry) => Some(Node { entry, attr: target_attr.flatten().ok_or(Errno::ENOENT)? }),
         None => None,
+    };
+    let bin = match &target {
+        Some(node) if !exchange => {
+            trash::bin(to.place.dir, to.place.name, (node.ino(), node.attr), snapshot, env)?
+        }
+        _ => None,
     };
     Ok(Known { node: Node { entry, attr }, target, bin, above_to, above_from })
 }

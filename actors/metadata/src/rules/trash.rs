@@ -2,7 +2,7 @@
 //! trash layout and trash rules.
 
 use super::Decision;
-use super::draft::{Draft, EXISTS, Wants, nothing};
+use super::draft::{Draft, EXISTS, nothing};
 use crate::key::{Counter, Key};
 use crate::op::{Env, Outcome};
 use crate::record::Record;
@@ -34,6 +34,14 @@ pub struct Bin {
     pub name: Name,
 }
 
+/// Looks at what [`bin`] will look at, before the node is known.
+pub fn foresee(parent: Ino, name: &Name, ino: Ino, snapshot: &Snapshot, env: &Env<'_>) -> Result<(), Stop> {
+    match env.trash.filter(|_| !parent.is_trash()) {
+        Some(hour) => snapshot.need(&[Key::Attr(hour), Key::Dentry(hour, entry_name(parent, ino, name)?)]),
+        None => Ok(()),
+    }
+}
+
 /// Where the removal of this name goes; `None` when it is final.
 pub fn bin(
     parent: Ino,
@@ -45,15 +53,12 @@ pub fn bin(
     let Some(hour) = env.trash.filter(|_| !parent.is_trash() && attr.flags & flags::SKIP_TRASH == 0) else {
         return Ok(None);
     };
+    foresee(parent, name, ino, snapshot, env)?;
     let name = entry_name(parent, ino, name)?;
-    let mut wants = Wants::default();
-    let hour_attr = wants.see(snapshot.attr(hour))?;
-    let taken = wants.see(snapshot.dentry(hour, &name))?;
-    wants.settle()?;
-    let Some(hour_attr) = hour_attr.flatten().filter(|a| a.is_dir() && hour > Ino::TRASH) else {
+    let Some(hour_attr) = snapshot.attr(hour)?.filter(|a| a.is_dir() && hour > Ino::TRASH) else {
         return Err(Errno::EBADF.into());
     };
-    let taken = taken.flatten().is_some();
+    let taken = snapshot.dentry(hour, &name)?.is_some();
     Ok((!taken).then(|| Bin { hour, hour_attr: hour_attr.clone(), name }))
 }
 

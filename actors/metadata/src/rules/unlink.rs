@@ -42,6 +42,7 @@ pub fn rmdir(parent: Ino, name: &Name, snapshot: &Snapshot, env: &Env<'_>) -> Re
     let mut wants = Wants::default();
     let children = wants.see(snapshot.scan(&first_child(entry.1)))?;
     wants.see(snapshot.attr(entry.1))?;
+    wants.see(trash::foresee(parent, name, entry.1, snapshot, env))?;
     wants.settle()?;
     if children.is_some_and(|children| !children.is_empty()) {
         return Err(Errno::ENOTEMPTY.into());
@@ -78,11 +79,15 @@ fn remove(
     env: &Env<'_>,
 ) -> Result<Decision, Stop> {
     let (kind, ino) = entry;
+    let mut wants = Wants::default();
+    let attr = wants.see(snapshot.attr(ino))?.flatten();
+    wants.see(trash::foresee(parent, name, ino, snapshot, env))?;
+    wants.settle()?;
     let mut draft = Draft::new();
     draft.expect_attr(parent, dir, ACCESS);
     draft.expect_entry(parent, name, entry);
     draft.delete(Key::Dentry(parent, name.clone()));
-    let outcome = match snapshot.attr(ino)? {
+    let outcome = match attr {
         // An entry without a node is damage that can be removed.
         None => {
             draft.expect_absent(Key::Attr(ino));
