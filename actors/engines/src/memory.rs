@@ -2,8 +2,7 @@
 //! store inside simulated servers. Everything passes through the codec, so its content can be compared with a
 //! volume's. `sync` promises nothing, since nothing survives.
 
-use crate::kv::view::Batch;
-use crate::kv::{Bytes, KeyRange, View};
+use crate::kv::{Batch, Bytes, KeyRange, Pair, View};
 use async_trait::async_trait;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -19,7 +18,7 @@ impl Bytes for Content {
         Ok(BTreeMap::get(self, key).cloned())
     }
 
-    fn range(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, EngineError> {
+    fn range(&self, range: &KeyRange, limit: usize) -> Result<Vec<Pair>, EngineError> {
         if range.start >= range.end {
             return Ok(Vec::new());
         }

@@ -12,8 +12,7 @@ mod tables;
 
 pub use error::OpenError;
 
-use crate::kv::view::View;
-use crate::kv::{Bytes, KeyRange, decode_record, encode_key};
+use crate::kv::{Bytes, KeyRange, Pair, View, decode_record, encode_key};
 use async_trait::async_trait;
 use flush::Flusher;
 use label::Label;
@@ -111,7 +110,7 @@ impl Bytes for Raw<'_> {
         self.0.flusher.settled_read(|| self.0.shared.get(key))
     }
 
-    fn range(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, EngineError> {
+    fn range(&self, range: &KeyRange, limit: usize) -> Result<Vec<Pair>, EngineError> {
         self.0.flusher.settled_read(|| self.0.shared.range(range, limit))
     }
 }

@@ -4,8 +4,7 @@
 use super::backend::{Backend, Faults};
 use super::error::OpenError;
 use super::label::Label;
-use crate::kv::KeyRange;
-use crate::kv::view::Batch;
+use crate::kv::{Batch, KeyRange, Pair};
 use redb::{Builder, Database, DatabaseError, Durability, ReadOnlyTable, ReadableDatabase};
 use redb::{StorageError, TableDefinition, TableError};
 use std::io;
@@ -19,9 +18,6 @@ use zest_world::{Disk, DiskFile};
 pub(super) const FILE: &str = "zest.redb";
 
 const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
-
-/// A key and its value.
-pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
 fn failed(error: impl std::fmt::Display) -> EngineError {
     EngineError::Failed(error.to_string())

@@ -2,9 +2,8 @@
 //! locked while the file is read: a reader takes what memory knows and the state of the file of one moment, and
 //! goes on with these.
 
-use super::store::{Base, Pair};
-use crate::kv::KeyRange;
-use crate::kv::view::Batch;
+use super::store::Base;
+use crate::kv::{Batch, KeyRange, Pair};
 use parking_lot::RwLock;
 use std::ops::Bound;
 use std::sync::Arc;

@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 use zest_metadata::apply::{Records, Refused, apply};
 use zest_metadata::{Applied, ChangeSet, CommitError, EngineError, Key, Record, Scan};
 
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
 /// An ordered store of bytes, as it is at one moment.
 pub trait Bytes {
     /// The value under a key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError>;
     /// Up to `limit` keys and values of a range, in the order of the keys.
-    fn range(&self, range: &KeyRange, limit: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, EngineError>;
+    fn range(&self, range: &KeyRange, limit: usize) -> Result<Vec<Pair>, EngineError>;
 }
 
 /// What a change set stores: a value for each key, `None` to remove it. In the order of the keys.

@@ -30,7 +30,7 @@ struct Run {
 
 fn target(dice: &mut Dice) -> Vec<u8> {
     let len = if dice.below(8) == 0 { dice.below(9000) } else { dice.below(200) };
-    let byte = dice.next() as u8;
+    let byte = dice.roll() as u8;
     vec![byte; len as usize + 1]
 }
 
