@@ -62,8 +62,6 @@ struct Many {
 }
 
 fn main() -> ExitCode {
-    // Actors' panics are verdicts here; their text is in the report.
-    std::panic::set_hook(Box::new(|_| {}));
     let good = match Arguments::parse().command {
         Command::Run { seed, bug, shrink, quiet } => tell(&seed, bug.as_deref(), shrink, quiet),
         Command::Twice(many) => report(&many, "twice", &sweep(many.range(), many.threads, many.all, |seed| twice(&setup(seed)))),

@@ -1,26 +1,57 @@
 //! One sealed universe per run: a fresh thread inside madsim's sandbox, so that entropy, clocks and thread-local
 //! hash keys come from the seed, and a thread that is started in there is refused.
 
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+std::thread_local! {
+    /// Inside a universe: the first panic of its thread, with its place.
+    static FIRST_PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
+}
+
+static HOOK: Once = Once::new();
+
+/// Panics inside universes are remembered instead of printed: they are verdicts, and the first one is the cause.
+fn listen() {
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let inside = FIRST_PANIC.with(|first| match &mut *first.borrow_mut() {
+                None => false,
+                Some(first) => {
+                    first.get_or_insert_with(|| info.to_string().replace('\n', " "));
+                    true
+                }
+            });
+            if !inside {
+                usual(info);
+            }
+        }));
+    });
+}
+
 /// Runs `f` in a universe of its own. A panic inside is handed on, with its text.
 ///
 /// # Errors
-/// The text of the panic, when `f` panicked.
+/// The text of the first panic, when `f` panicked.
 pub fn universe<R: Send + 'static>(seed: u64, f: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
+    listen();
     let inside = move || {
-        let config = madsim::Config::default();
-        let runtime = madsim::runtime::Runtime::with_seed_and_config(seed, config);
-        runtime.block_on(async move { f() })
+        FIRST_PANIC.with(|first| *first.borrow_mut() = Some(None));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let config = madsim::Config::default();
+            let runtime = madsim::runtime::Runtime::with_seed_and_config(seed, config);
+            runtime.block_on(async move { f() })
+        }));
+        let first = FIRST_PANIC.with(|first| first.borrow_mut().take().flatten());
+        result.map_err(|_| first.unwrap_or_else(|| "a panic without text".into()))
     };
     let thread = std::thread::Builder::new().name(format!("seed {seed}")).stack_size(16 << 20).spawn(inside);
     match thread {
-        Ok(handle) => handle.join().map_err(|payload| panic_text(payload.as_ref())),
+        Ok(handle) => handle.join().unwrap_or_else(|_| Err("the universe itself panicked".into())),
         Err(error) => Err(format!("no thread for the universe of seed {seed}: {error}")),
     }
-}
-
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|s| (*s).to_string());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without text".into())
 }
 
 #[cfg(test)]
@@ -42,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_panic_and_a_thread_are_told() {
-        assert_eq!(universe(1, || -> () { panic!("boom") }), Err("boom".into()));
-        assert!(universe(1, || { let _ = std::thread::spawn(|| ()).join(); }).is_err());
+        assert!(universe(1, || -> () { panic!("boom") }).unwrap_err().contains("boom"));
+        assert!(universe(1, || drop(std::thread::spawn(|| ()).join())).is_err());
     }
 }

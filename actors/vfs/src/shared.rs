@@ -10,7 +10,7 @@ use crate::reserve::Reserve;
 use actix::Addr;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use zest_cache::{CacheActor, MemoryTier};
@@ -76,6 +76,8 @@ pub struct Shared {
     /// Versions of closed files whose pages the kernel may still have; only where others change the volume.
     pub seen_mtime: Mutex<BTreeMap<Ino, Time>>,
     waiting: AtomicUsize,
+    /// A write was lost since everything was synced last.
+    lost: AtomicBool,
 }
 
 /// What a mount is made of besides actors.
@@ -127,6 +129,7 @@ impl Shared {
             unlocked: tokio::sync::Notify::new(),
             seen_mtime: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            lost: AtomicBool::new(false),
         }
     }
 
@@ -183,6 +186,11 @@ impl Shared {
         self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 
+    /// Whether a write was lost since this was asked last.
+    pub fn take_lost(&self) -> bool {
+        self.lost.swap(false, Ordering::AcqRel)
+    }
+
     /// The opposite of [`Shared::begin_waiting`].
     pub fn end_waiting(&self) {
         self.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -220,6 +228,8 @@ impl Outcomes for Shared {
 
     fn failed(&self, ino: Ino, slice: SliceId, errno: Errno) {
         self.world.tell("vfs", "write failed", ino.0, u64::from(errno.number().unsigned_abs()));
+        // Its file may be closed: then whoever syncs the whole volume is told.
+        self.lost.store(true, Ordering::Release);
         self.settle(ino, |writer| writer.failed(slice, errno));
     }
 }

@@ -28,7 +28,7 @@ pub fn shrink(setup: &Setup, bug: Option<Bug>, mut tries: usize) -> Setup {
 
 fn fewer_parts(best: &mut Setup, still: &mut impl FnMut(&Setup) -> bool) {
     for fault in best.faults.clone().into_keys() {
-        keep_if(best, still, |setup| drop(setup.faults.remove(&fault)));
+        keep_if(best, still, |setup| setup.faults.retain(|other, _| *other != fault));
     }
     for at in (0..best.rounds.len()).rev() {
         keep_if(best, still, |setup| drop(setup.rounds.remove(at)));

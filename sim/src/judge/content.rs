@@ -27,7 +27,7 @@ impl Content {
     /// Makes `[start, end)` zero; the length stays.
     pub fn clear(&mut self, start: u64, end: u64) {
         let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
-        let hit: Vec<u64> = self.pieces.range(first..end).map(|(at, _)| *at).collect();
+        let hit: Vec<u64> = self.pieces.range(first..end.max(first)).map(|(at, _)| *at).collect();
         for at in hit {
             let Some(piece) = self.pieces.remove(&at) else { continue };
             let stop = at + piece.len() as u64;
@@ -59,7 +59,7 @@ impl Content {
         let end = offset.saturating_add(size).min(self.len);
         let mut out = vec![0; end.saturating_sub(offset) as usize];
         let first = self.pieces.range(..offset).next_back().map_or(offset, |(at, _)| *at);
-        for (at, piece) in self.pieces.range(first..end) {
+        for (at, piece) in self.pieces.range(first..end.max(first)) {
             let (from, to) = ((*at).max(offset), (at + piece.len() as u64).min(end));
             if from < to {
                 out[(from - offset) as usize..(to - offset) as usize]
@@ -72,6 +72,9 @@ impl Content {
     /// Copies a range of `source` to `offset` here.
     pub fn copy(&mut self, source: &Content, from: u64, offset: u64, len: u64) {
         let bytes = source.read(from, len);
+        if bytes.is_empty() {
+            return;
+        }
         let end = offset + bytes.len() as u64;
         self.clear(offset, end);
         self.grow(end);
@@ -123,6 +126,9 @@ mod tests {
             Do::Copy(from, to, len) => {
                 let from = (from as usize).min(bytes.len());
                 let source = bytes[from..(from + len as usize).min(bytes.len())].to_vec();
+                if source.is_empty() {
+                    return;
+                }
                 let end = to as usize + source.len();
                 bytes.resize(bytes.len().max(end), 0);
                 bytes[to as usize..end].copy_from_slice(&source);

@@ -30,8 +30,6 @@ struct World {
 struct Pending {
     request: Request<'static>,
     since: Time,
-    /// Another call that changes something was on its way at the same time.
-    crowded: bool,
 }
 
 /// A call that changes something, for the search after a crash.
@@ -99,14 +97,11 @@ impl History {
 
     /// A call was made.
     pub fn asked(&mut self, id: CallId, request: Request<'static>, tick: Tick, now: Time) {
-        let changing = changes(&request);
-        if changing {
-            self.pending.values_mut().for_each(|other| other.crowded = true);
+        if changes(&request) {
             let (request, since, from) = (request.clone(), now, tick);
             self.log.push(Logged { id, request, since, from, answer: None, safe: false });
         }
-        let crowded = self.pending.values().any(|other| changes(&other.request));
-        self.pending.insert(id, Pending { request, since: now, crowded });
+        self.pending.insert(id, Pending { request, since: now });
     }
 
     /// A call was answered. The text says what the answer contradicts.
@@ -115,7 +110,6 @@ impl History {
         if let Some(logged) = self.log.iter_mut().rev().find(|logged| logged.id == id) {
             logged.answer = Some((tick, now, answer.clone()));
         }
-        let listing = matches!(call.request, Request::OpenDir { .. });
         let failure = matches!(answer, Err(errno) if is_failure(*errno));
         let mut why = None;
         let mut next: HashSet<World> = HashSet::new();
@@ -151,10 +145,6 @@ impl History {
             }
             let mut world = if applied { world } else { world.with(id, &call, Some(now)) };
             let expect = world.predicted.remove(&id).unwrap_or(Expect::Anything);
-            if listing && call.crowded && answer.is_ok() {
-                keep(world); // a directory is read in pieces, and others changed names meanwhile
-                continue;
-            }
             match agree(&mut world.tree, &expect, answer) {
                 Ok(()) => keep(world),
                 Err(text) => why = why.or(Some(text)),

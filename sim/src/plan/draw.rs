@@ -159,7 +159,7 @@ fn of_names(chance: &SimChance) -> Step {
         27 | 28 => Step::Stat { path: path(chance) },
         29 => Step::Chmod { path: path(chance), mode: chance.below(0o1000) as u16 },
         30 => Step::Chown { path: path(chance), uid: chance.below(3) as u32, gid: chance.below(3) as u32 },
-        31 => Step::Utimes { path: path(chance), sec: chance.between(1, 2_000_000_000) as i64 },
+        31 => Step::Utimes { path: path(chance), sec: chance.between(1, 1_800_000_000) as i64 },
         32 => Step::Close { slot: slot(chance) },
         33 => Step::SetXattr {
             path: path(chance),

@@ -112,7 +112,7 @@ impl History {
             if self.media.bench.borrow().violation.is_some() {
                 return;
             }
-            self.end(&mut sim, &life, &progress, cut);
+            self.end(&mut sim, &life, cut);
             orderly = progress.unmounted.get();
             durable = Time::new(progress.last.get().sec - DURABLE_AFTER, progress.last.get().nsec);
         }
@@ -137,7 +137,7 @@ impl History {
         }
     }
 
-    fn end(&mut self, sim: &mut turmoil::Sim<'_>, life: &Life, progress: &Progress, cut: bool) {
+    fn end(&mut self, sim: &mut turmoil::Sim<'_>, life: &Life, cut: bool) {
         let tape = &self.media.tape;
         tape.stops(self.age);
         let died = life.is_dead();
@@ -147,9 +147,12 @@ impl History {
         if !died && cut {
             tape.say(|| "*** the power is cut while nothing happens".into());
         }
+        if died || cut {
+            life.kill();
+        }
+        sim.crash("client"); // a client that left in good order still closes its files here
         life.kill();
-        sim.crash("client");
-        if died || cut || !progress.unmounted.get() {
+        if died || cut {
             self.media.fates.count(Fault::Crash);
             self.media.disk.crash(&self.crashes, &self.media.fates, tape);
         } else {

@@ -1,5 +1,5 @@
 //! A user: takes the steps of a plan one after the other, as a kernel would ask for them: walks paths by lookups,
-//! keeps handles in slots, and holds an inode's lock while its bytes change.
+//! keeps handles in slots, and holds an inode's lock while its bytes or the names in it change.
 
 use super::scene::Scene;
 use crate::judge::noise::noise;
@@ -48,14 +48,26 @@ impl User {
         self.scene.ask(self.number, request).await
     }
 
-    /// Asks for a change of one inode's bytes, alone.
+    /// Asks for a change of one inode's bytes or names, alone.
     async fn ask_alone(&self, ino: Ino, request: Request<'static>) -> ServeResult {
         let lock = self.scene.lock_of(ino);
         let _alone = lock.write().await;
         self.ask(request).await
     }
 
+    /// Asks for a change of names in two directories, which may be one, alone.
+    async fn ask_above(&self, one: Ino, other: Ino, request: Request<'static>) -> ServeResult {
+        // Locks in one order, as a kernel takes them.
+        let first = self.scene.lock_of(one.min(other));
+        let _first = first.write().await;
+        let second = self.scene.lock_of(one.max(other));
+        let _second = if one == other { None } else { Some(second.write().await) };
+        self.ask(request).await
+    }
+
     async fn look(&self, parent: Ino, name: Name) -> Option<(Ino, Attr)> {
+        let lock = self.scene.lock_of(parent);
+        let _shared = lock.read().await;
         match self.ask(Request::Lookup { parent, name }).await {
             Ok(Response::Entry { ino, attr }) => Some((ino, attr)),
             _ => None,
@@ -139,31 +151,31 @@ impl User {
                 let (parent, name) = self.parent(&path).await?;
                 let flags = O_RDWR | if excl { O_EXCL } else { 0 };
                 let create = Request::Create { parent, name, mode: 0o644, umask: 0o022, flags };
-                if let Ok(Response::Created { ino, handle, .. }) = self.ask(create).await {
+                if let Ok(Response::Created { ino, handle, .. }) = self.ask_alone(parent, create).await {
                     self.hold(slot, ino, handle).await;
                 }
             }
             Step::Mkdir { path, mode } => {
                 let (parent, name) = self.parent(&path).await?;
-                drop(self.ask(Request::Mkdir { parent, name, mode, umask: 0 }).await);
+                drop(self.ask_alone(parent, Request::Mkdir { parent, name, mode, umask: 0 }).await);
             }
             Step::Mkfifo { path } => {
                 let (parent, name) = self.parent(&path).await?;
                 let (kind, mode, umask, rdev) = (FileType::Fifo, 0o640, 0, 0);
-                drop(self.ask(Request::Mknod { parent, name, kind, mode, umask, rdev }).await);
+                drop(self.ask_alone(parent, Request::Mknod { parent, name, kind, mode, umask, rdev }).await);
             }
             Step::Symlink { path, len } => {
                 let (parent, name) = self.parent(&path).await?;
                 let target = vec![b't'; usize::from(len.max(1))];
-                drop(self.ask(Request::Symlink { parent, name, target }).await);
+                drop(self.ask_alone(parent, Request::Symlink { parent, name, target }).await);
             }
             Step::Unlink { path } => {
                 let (parent, name) = self.parent(&path).await?;
-                drop(self.ask(Request::Unlink { parent, name }).await);
+                drop(self.ask_alone(parent, Request::Unlink { parent, name }).await);
             }
             Step::Rmdir { path } => {
                 let (parent, name) = self.parent(&path).await?;
-                drop(self.ask(Request::Rmdir { parent, name }).await);
+                drop(self.ask_alone(parent, Request::Rmdir { parent, name }).await);
             }
             Step::Rename { from, to, how } => {
                 if from == to {
@@ -173,12 +185,13 @@ impl User {
                 let (new_parent, new_name) = self.parent(&to).await?;
                 let modes = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
                 let mode = *modes.get(usize::from(how))?;
-                drop(self.ask(Request::Rename { parent, name, new_parent, new_name, mode }).await);
+                let rename = Request::Rename { parent, name, new_parent, new_name, mode };
+                drop(self.ask_above(parent, new_parent, rename).await);
             }
             Step::Link { from, to } => {
                 let (ino, _) = self.find(&from).await?;
                 let (parent, name) = self.parent(&to).await?;
-                drop(self.ask(Request::Link { ino, parent, name }).await);
+                drop(self.ask_alone(parent, Request::Link { ino, parent, name }).await);
             }
             _ => {}
         }
@@ -255,13 +268,9 @@ impl User {
         if from == to && at < to_at + len && to_at < at + len {
             return None; // the kernel refuses overlapping copies itself
         }
-        // Locks in one order, as a kernel takes them.
-        let first = self.scene.lock_of(from.min(to));
-        let _first = first.write().await;
-        let second = self.scene.lock_of(from.max(to));
-        let _second = if from == to { None } else { Some(second.write().await) };
         let (from_offset, to_offset) = (at, to_at);
-        drop(self.ask(Request::CopyRange { from, from_handle, from_offset, to, to_handle, to_offset, len }).await);
+        let copy = Request::CopyRange { from, from_handle, from_offset, to, to_handle, to_offset, len };
+        drop(self.ask_above(from, to, copy).await);
         Some(())
     }
 
@@ -349,6 +358,8 @@ impl User {
     /// Reads a whole directory; the court hears one call and one answer.
     async fn list(&self, ino: Ino) {
         let scene = &self.scene;
+        let lock = scene.lock_of(ino);
+        let _shared = lock.read().await;
         let id = {
             let mut bench = scene.bench.borrow_mut();
             bench.court.as_mut().map_or(0, |court| court.ask(Request::OpenDir { ino }, scene.clock.now()))
