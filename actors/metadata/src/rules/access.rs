@@ -53,3 +53,30 @@ pub fn need_changeable(attr: &Attr) -> Result<(), Errno> {
 pub fn need_growable(attr: &Attr) -> Result<(), Errno> {
     if attr.flags & flags::IMMUTABLE == 0 { Ok(()) } else { Err(Errno::EPERM) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zest_types::{FileType, Ino, Time};
+
+    #[test]
+    fn the_first_class_that_fits_decides() {
+        let attr = |mode| Attr::new(FileType::File, mode, 1, 2, Ino(1), Time::default());
+        let caller = |uid, gid| Caller { uid, gid, pid: 1, check: true };
+        for (mode, uid, gid, rights) in [
+            (0o700, 1, 9, 7),
+            (0o077, 1, 2, 0),
+            (0o050, 9, 2, 5),
+            (0o705, 9, 2, 0),
+            (0o704, 9, 9, 4),
+            (0o000, 0, 0, 6),
+            (0o001, 0, 0, 7),
+        ] {
+            for mask in 0..8 {
+                let granted = may(&attr(mode), &caller(uid, gid), mask);
+                assert_eq!(granted, mask & !rights == 0, "{mode:o} for {uid}/{gid}, {mask}");
+            }
+        }
+        assert!(may(&attr(0), &Caller { check: false, ..caller(9, 9) }, 7));
+    }
+}
