@@ -122,7 +122,8 @@ impl Files {
     }
 
     fn tidy_in(shard: &mut Shard, ino: Ino) {
-        let idle = |entry: &Entry| entry.opens == 0 && entry.file.writer.lock().is_clean();
+        // An error nobody asked for before the last close has nobody left to be told to.
+        let idle = |entry: &Entry| entry.opens == 0 && entry.file.writer.lock().pending_slices() == 0;
         if shard.files.get(&ino).is_some_and(idle) {
             shard.files.remove(&ino);
         }

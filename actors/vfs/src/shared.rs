@@ -228,6 +228,10 @@ impl Outcomes for Shared {
 
     fn failed(&self, ino: Ino, slice: SliceId, errno: Errno) {
         self.world.tell("vfs", "write failed", ino.0, u64::from(errno.number().unsigned_abs()));
+        if errno == Errno::ENOENT {
+            // The file was removed meanwhile: nobody is left who could miss the write.
+            return self.settle(ino, |writer| writer.committed(slice));
+        }
         // Its file may be closed: then whoever syncs the whole volume is told. Writes of removed files are no loss.
         self.lost.fetch_or(errno != Errno::ENOENT, Ordering::AcqRel);
         self.settle(ino, |writer| writer.failed(slice, errno));
