@@ -232,8 +232,8 @@ impl Outcomes for Shared {
             // The file was removed meanwhile: nobody is left who could miss the write.
             return self.settle(ino, |writer| writer.committed(slice));
         }
-        // Its file may be closed: then whoever syncs the whole volume is told. Writes of removed files are no loss.
-        self.lost.fetch_or(errno != Errno::ENOENT, Ordering::AcqRel);
+        // Its file may be closed: then whoever syncs the whole volume is told.
+        self.lost.store(true, Ordering::Release);
         self.settle(ino, |writer| writer.failed(slice, errno));
     }
 }
