@@ -6,8 +6,8 @@ mod driver;
 use driver::{ROOT_USER, World, make_op, name, rmdir, unlink, user};
 use zest_metadata::{Key, Op, Outcome};
 use zest_types::attr::flags;
-use zest_types::request::{RenameMode, SetAttr, SetTime};
-use zest_types::{Caller, Errno, FileType, Ino, Time};
+use zest_types::request::{Fallocate, RenameMode, SetAttr, SetTime};
+use zest_types::{Caller, Errno, FileType, Ino, SliceId, SliceRecord, Time};
 
 const ROOT: Ino = Ino::ROOT;
 
@@ -135,6 +135,15 @@ fn a_full_volume_takes_nothing_more() {
     let grow = |length| Op::Truncate { ino: file, length, through_handle: true };
     world.run(&grow(4096)).unwrap();
     assert_eq!(world.run(&grow(4097)), Err(Errno::ENOSPC));
+    let fallocate = |mode, len| Op::Fallocate { ino: file, offset: 0, len, mode };
+    assert_eq!(world.run(&fallocate(Fallocate::Allocate, 4097)), Err(Errno::ENOSPC));
+    assert_eq!(world.run(&fallocate(Fallocate::ZeroRange, 4097)), Err(Errno::ENOSPC));
+    world.run(&fallocate(Fallocate::KeepSize, 1 << 40)).unwrap();
+    let record = SliceRecord::whole(0, SliceId(1), 4097);
+    let commit = Op::CommitSlice { ino: file, index: 0, record, mtime: Time::new(1, 0) };
+    assert_eq!(world.run(&commit), Err(Errno::ENOSPC));
+    let copy = Op::CopyRange { from: file, from_offset: 0, to: file, to_offset: 4096, len: 1 };
+    assert_eq!(world.run(&copy), Err(Errno::ENOSPC));
     world.check();
 }
 
@@ -299,7 +308,14 @@ fn a_directory_one_may_not_write_stays_in_its_place() {
     set(&mut world, b, mode(0o777));
     let d = world.dir(a, "d");
     set(&mut world, d, mode(0o700));
+    let locked = world.dir(ROOT, "locked");
+    world.file(locked, "f");
+    world.file(a, "f");
     world.caller = user(5);
+    assert_eq!(world.run(&rename(locked, "f", a, "g")), Err(Errno::EACCES));
+    assert_eq!(world.run(&rename(a, "f", locked, "g")), Err(Errno::EACCES));
+    assert_eq!(world.run(&unlink(locked, "f")), Err(Errno::EACCES));
+    assert_eq!(world.run(&link(locked, ROOT, "x")), Err(Errno::EPERM));
     world.run(&rename(a, "d", a, "e")).unwrap();
     assert_eq!(world.run(&rename(a, "e", b, "e")), Err(Errno::EACCES));
     world.caller = Caller { check: false, ..user(5) };

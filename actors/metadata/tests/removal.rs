@@ -116,6 +116,7 @@ fn the_trash_keeps_what_was_removed() {
     assert_eq!(hour, Ino(Ino::TRASH.0 + 1));
     let attr = world.attr(hour).unwrap();
     assert_eq!((attr.mode, attr.parent, attr.nlink), (0o555, Ino::TRASH, 2));
+    assert!(world.records.0.contains_key(&Key::DirStat(hour)));
     let again = world.run(&Op::MakeTrashHour { name: name("2026-01-01-00") });
     assert!(matches!(again, Ok(Outcome::Node { ino, created: false, .. }) if ino == hour));
     let next = world.node(&Op::MakeTrashHour { name: name("2026-01-01-01") }).0;
