@@ -80,6 +80,9 @@ pub const META_FLUSH_MS: u64 = 500;
 pub const META_BUFFER: usize = 64 << 20;
 /// Bytes of the embedded engine's file kept in memory.
 pub const META_CACHE: usize = 64 << 20;
+/// Bytes of the embedded engine's file that are checked after a crash. Flushes of a larger file sync twice and
+/// record what the check would find out, so that opening never takes longer than this many bytes need.
+pub const META_CHECKED: u64 = 256 << 20;
 
 const _: () = {
     assert!(BLOCK_SIZE as u64 <= CHUNK_SIZE && CHUNK_SIZE.is_multiple_of(BLOCK_SIZE as u64));

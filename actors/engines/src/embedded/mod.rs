@@ -22,6 +22,7 @@ use store::Store;
 use tables::Shared;
 use zest_metadata::apply::Records;
 use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan};
+use zest_types::limits;
 use zest_types::volume::Settings;
 use zest_world::{Disk, World};
 
@@ -37,9 +38,20 @@ pub struct EmbeddedEngine {
 
 impl EmbeddedEngine {
     /// Opens the records in this directory and takes the lock; begins an empty volume where there is none. After
-    /// a crash the file is checked first, which reads all of it: count a second for each gigabyte or two.
+    /// a crash the file is checked first, which reads all of it, at about 150 MB a second; larger files (see
+    /// [`limits::META_CHECKED`]) need no check.
     pub fn open(disk: Arc<dyn Disk>, world: &World) -> Result<EmbeddedEngine, OpenError> {
-        let (store, base) = Store::open(&*disk)?;
+        EmbeddedEngine::open_recorded_from(disk, world, limits::META_CHECKED)
+    }
+
+    /// [`EmbeddedEngine::open`] with another length in place of [`limits::META_CHECKED`], so that both ways of
+    /// writing are met in small worlds.
+    pub fn open_recorded_from(
+        disk: Arc<dyn Disk>,
+        world: &World,
+        length: u64,
+    ) -> Result<EmbeddedEngine, OpenError> {
+        let (store, base) = Store::open(&*disk, length)?;
         let repaired = store.was_repaired();
         if repaired {
             world.tell("engine", "repaired", 0, 0);
@@ -68,7 +80,7 @@ impl EmbeddedEngine {
         if !disk.exists(store::FILE)? {
             return Ok(None);
         }
-        let (_store, base) = Store::open(disk)?;
+        let (_store, base) = Store::open(disk, limits::META_CHECKED)?;
         base.get(&encode_key(&Key::Setting)).map_err(|e| OpenError::Unusable(e.to_string()))
     }
 

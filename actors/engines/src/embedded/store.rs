@@ -62,18 +62,20 @@ pub(super) struct Store {
     /// `None` after a failure from which opening again did not recover yet.
     db: Option<Database>,
     repaired: bool,
+    /// From this length of the file on, see [`limits::META_CHECKED`].
+    recorded_from: u64,
 }
 
 impl Store {
     /// Opens the file and takes its lock; begins an empty one where there is none, or where beginning one was
     /// interrupted.
-    pub(super) fn open(disk: &dyn Disk) -> Result<(Store, Base), OpenError> {
+    pub(super) fn open(disk: &dyn Disk, recorded_from: u64) -> Result<(Store, Base), OpenError> {
         let file = disk.open(FILE, true)?;
         file.lock().map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => OpenError::InUse,
             _ => OpenError::Disk(error),
         })?;
-        let mut store = Store { file, faults: Arc::default(), db: None, repaired: false };
+        let mut store = Store { file, faults: Arc::default(), db: None, repaired: false, recorded_from };
         let fresh = store.file.is_empty()?;
         let base = match store.open_db() {
             // The label is written after the first transaction: without it there was none.
@@ -116,7 +118,7 @@ impl Store {
         let base = match db.begin_read().map_err(failed)?.open_table(RECORDS) {
             Ok(table) => Base(Arc::new(table)),
             Err(TableError::TableDoesNotExist(_)) => {
-                transaction(&db, &Batch::new())?;
+                transaction(&db, &Batch::new(), false)?;
                 Base::of(&db)?
             }
             Err(error) => return Err(Opening::Failed(failed(error))),
@@ -141,7 +143,8 @@ impl Store {
         }
         let db = self.db.as_ref().ok_or_else(|| failed("it is not open"))?;
         let _ = self.faults.take();
-        transaction(db, batch).map_err(|error| self.faults.take().unwrap_or(error))?;
+        let recorded = self.file.len().map_err(failed)? >= self.recorded_from;
+        transaction(db, batch, recorded).map_err(|error| self.faults.take().unwrap_or(error))?;
         Base::of(db)
     }
 
@@ -166,8 +169,11 @@ impl From<EngineError> for Opening {
     }
 }
 
-fn transaction(db: &Database, batch: &Batch) -> Result<(), EngineError> {
+/// Writes a batch with one sync of the disk: checksums tell after a crash whether all of it arrived. With `recorded`
+/// it takes two, and the transaction also holds which pages are in use, so that no check is needed.
+fn transaction(db: &Database, batch: &Batch, recorded: bool) -> Result<(), EngineError> {
     let mut transaction = db.begin_write().map_err(failed)?;
+    transaction.set_quick_repair(recorded);
     transaction.set_durability(Durability::Immediate).map_err(failed)?;
     {
         let mut table = transaction.open_table(RECORDS).map_err(failed)?;

@@ -23,6 +23,8 @@ struct Crash {
 }
 
 struct Run {
+    /// Length of the file from which the engine records its pages: never, or always.
+    recorded_from: u64,
     /// State after each commit; the first is the empty one.
     history: Vec<Model>,
     crashes: Vec<Crash>,
@@ -60,8 +62,9 @@ fn run(seed: u64, sync: Sync, commits: usize) -> Run {
     disk.set_sync(sync);
     disk.crash_at(1 + dice.below(12));
     let mut model = Model::new();
-    let mut out = Run { history: vec![model.clone()], crashes: Vec::new() };
-    let engine = EmbeddedEngine::open(Arc::new(disk.clone()), &world()).unwrap();
+    let recorded_from = if seed.is_multiple_of(2) { u64::MAX } else { 0 };
+    let mut out = Run { recorded_from, history: vec![model.clone()], crashes: Vec::new() };
+    let engine = EmbeddedEngine::open_recorded_from(Arc::new(disk.clone()), &world(), recorded_from).unwrap();
     let mut synced = 0;
     let take = |committed, synced, out: &mut Run, dice: &mut Dice| {
         if let Some(image) = disk.image() {
@@ -87,7 +90,8 @@ fn run(seed: u64, sync: Sync, commits: usize) -> Run {
 
 /// What is wrong after a crash, if anything.
 fn judge(run: &Run, crash: &Crash, disk: &TestDisk) -> Result<(), String> {
-    let engine = EmbeddedEngine::open(Arc::new(disk.clone()), &world()).map_err(|e| e.to_string())?;
+    let opened = EmbeddedEngine::open_recorded_from(Arc::new(disk.clone()), &world(), run.recorded_from);
+    let engine = opened.map_err(|e| e.to_string())?;
     let found = content(&engine, INODES);
     let number = found.get(&COUNTER).map_or(0, |n| String::from_utf8_lossy(n).parse().unwrap());
     if !(crash.synced..=crash.committed).contains(&number) {
