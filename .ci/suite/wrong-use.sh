@@ -59,7 +59,7 @@ holds "nothing was made by a refused mount" test ! -e "$SCRATCH/nowhere"
 section "format"
 refused "a name that is none" "name" "$ZEST" format "$SCRATCH/new" 'Bad Name!'
 refused "a storage that is none" "storage|floppy" "$ZEST" format "$SCRATCH/new" good-name --storage floppy
-refused "a block size that is none" "block.?size" "$ZEST" format "$SCRATCH/new" good-name --block-size 3K
+refused "a block size that is none" "block.?size" "$ZEST" format "$SCRATCH/new" good-name --block-size banana
 refused "a folder one may not write" "/proc" "$ZEST" format /proc/zest good-name
 fs_format
 fs_mount
