@@ -140,6 +140,19 @@ fn sweep(seeds: std::ops::Range<u64>, sync: Sync) -> (usize, Option<String>) {
 }
 
 #[test]
+fn the_same_commits_make_the_same_calls_from_the_callers_thread() {
+    let trail = |seed| {
+        let run = run(seed, Sync::Works, 60);
+        let last = run.crashes.last().expect("the end of the run is one");
+        last.disk.trail()
+    };
+    let ((threads, first), (_, again), (_, other)) = (trail(5), trail(5), trail(6));
+    assert_eq!(threads, 1);
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+}
+
+#[test]
 fn what_is_found_is_a_prefix_not_older_than_the_last_sync() {
     let (judged, violation) = sweep(0..24, Sync::Works);
     assert_eq!(violation, None);

@@ -72,6 +72,9 @@ struct State {
     /// Keep what a crash at this call would find.
     crash_at: Option<u64>,
     image: Option<Box<State>>,
+    /// Which threads called, and a digest of everything they wrote, in order.
+    threads: BTreeSet<String>,
+    digest: u64,
 }
 
 #[derive(Clone, Default)]
@@ -98,6 +101,12 @@ impl TestDisk {
     /// Writes, changes of length and syncs so far.
     pub fn calls(&self) -> u64 {
         self.state().calls
+    }
+
+    /// Threads that wrote or synced, and a digest of all these calls in their order.
+    pub fn trail(&self) -> (usize, u64) {
+        let state = self.state();
+        (state.threads.len(), state.digest)
     }
 
     /// Arms a crash at this call; what it would find is kept, and the disk goes on.
@@ -136,8 +145,17 @@ impl TestDisk {
 }
 
 impl State {
+    fn note(&mut self, at: u64, bytes: &[u8]) {
+        let words = bytes.iter().map(|byte| u64::from(*byte));
+        self.digest = [at].into_iter().chain(words).fold(self.digest, |digest, word| {
+            (digest ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(5)
+        });
+    }
+
     fn step(&mut self) {
         self.calls += 1;
+        self.threads.insert(format!("{:?}", std::thread::current().id()));
+        self.note(self.calls, b"");
         if self.crash_at.is_some_and(|at| at == self.calls) {
             self.crash_at = None;
             self.image = Some(Box::new(State { image: None, locked: BTreeSet::new(), ..self.clone() }));
@@ -146,6 +164,10 @@ impl State {
 
     fn change(&mut self, name: &str, change: Change) -> io::Result<()> {
         self.step();
+        match &change {
+            Change::Length(len) => self.note(*len, b"length"),
+            Change::Write(at, data) => self.note(*at, data),
+        }
         let others: usize = self.files.iter().filter(|(n, _)| *n != name).map(|(_, f)| f.now.len()).sum();
         let file = self.files.get_mut(name).ok_or(io::ErrorKind::NotFound)?;
         let end = match &change {

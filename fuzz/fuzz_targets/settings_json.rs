@@ -1,0 +1,12 @@
+//! Any bytes as the settings record: an error, or settings that keep every member when they are written again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use zest_types::volume::Settings;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(settings) = Settings::from_json(bytes) {
+        let _ = settings.check();
+        assert_eq!(Settings::from_json(&settings.to_json()).as_ref(), Ok(&settings));
+    }
+});
