@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use zest_types::{Caller, Errno, Ino, limits};
+use zest_types::{Caller, Errno, Ino, SliceId, Time, limits};
 use zest_world::World;
 use zest_world::planted::{self, Bug};
 
@@ -27,6 +27,8 @@ pub trait OpenFiles: Send + Sync {
     fn begin_removal(&self, ino: Ino) -> bool;
     /// The removal is committed or given up.
     fn end_removal(&self, ino: Ino);
+    /// When an uncommitted slice of an open file was written last, or the time set by hand since.
+    fn mtime_of(&self, ino: Ino, slice: SliceId) -> Option<Time>;
 }
 
 /// What a mount needs to know of its volume.
@@ -119,6 +121,8 @@ impl MetaCore {
             Some(ino) => Some(self.file_locks[(ino.0 % 256) as usize].lock().await),
             None => None,
         };
+        let timed = self.with_latest_mtime(op);
+        let op = timed.as_ref().unwrap_or(op);
         let new_ino = if matches!(op, Op::Make { .. }) { self.take_ino().await? } else { Ino(0) };
         let mut snapshot = Snapshot::default();
         let mut from_views = true;
@@ -161,6 +165,14 @@ impl MetaCore {
             }
         }
         Err(Errno::EIO)
+    }
+
+    /// A slice is committed with the time its writer knows now, in turn with other changes of the file: a time
+    /// set by hand after the write has the last word.
+    fn with_latest_mtime(&self, op: &Op) -> Option<Op> {
+        let Op::CommitSlice { ino, index, record, .. } = op else { return None };
+        let mtime = self.open_files.mtime_of(*ino, record.id)?;
+        Some(Op::CommitSlice { ino: *ino, index: *index, record: *record, mtime })
     }
 
     /// Runs the rule until it has decided, reading what it wants to see. An error that was decided from views is

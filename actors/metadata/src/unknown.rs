@@ -1,4 +1,5 @@
-//! A commit whose outcome nobody knows: look at what it would have written before anything is repeated.
+//! A commit whose outcome nobody knows: look at what it would have written before anything is repeated. Where it
+//! gives or takes a name, the name tells: attributes may have been changed again by others meanwhile.
 
 use crate::change::{AttrDelta, ChangeSet, Write};
 use crate::engine::{Engine, Found};
@@ -20,12 +21,15 @@ pub(crate) async fn find_out(
     }
     let records = engine.read(&keys).await.map_err(|_| Errno::EIO)?;
     let found: Found = keys.into_iter().zip(records).collect();
-    let mut writes = changes.write.iter().filter(|write| definite_key(write).is_some());
-    let all_show = found.iter().all(|(_, record)| writes.next().is_some_and(|w| shows(w, record.as_ref())));
-    let something_new = found.iter().any(|(key, record)| match seen.get(key) {
-        Ok(old) => old != record.as_ref(),
-        Err(_) => record.is_some(),
-    });
+    let writes = changes.write.iter().filter(|write| definite_key(write).is_some());
+    let names = found.iter().any(|(key, _)| is_name(key));
+    let mut telling = writes.zip(&found).filter(|(_, (key, _))| !names || is_name(key));
+    let all_show = telling.all(|(write, (_, record))| shows(write, record.as_ref()));
+    let something_new =
+        found.iter().filter(|(key, _)| !names || is_name(key)).any(|(key, record)| match seen.get(key) {
+            Ok(old) => old != record.as_ref(),
+            Err(_) => record.is_some(),
+        });
     Ok((all_show && something_new).then_some(found))
 }
 
@@ -36,6 +40,10 @@ fn definite_key(write: &Write) -> Option<Key> {
         Write::Append(ino, index, _) => Some(Key::Chunk(*ino, *index)),
         _ => None,
     }
+}
+
+fn is_name(key: &Key) -> bool {
+    matches!(key, Key::Dentry(..))
 }
 
 fn shows(write: &Write, found: Option<&Record>) -> bool {

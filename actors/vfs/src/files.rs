@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zest_data::{Budget, FileWriter};
 use zest_metadata::OpenFiles;
-use zest_types::Ino;
+use zest_types::{Ino, SliceId, Time};
 
 const SHARDS: usize = 64;
 
@@ -149,6 +149,9 @@ impl OpenFiles for Files {
                 shard.removing.remove(&ino);
             }
         }
+    }
+    fn mtime_of(&self, ino: Ino, slice: SliceId) -> Option<Time> {
+        self.get(ino).and_then(|file| file.writer().mtime_of(slice))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::actor::VfsActor;
 use crate::chunk_views::ChunkViews;
-use crate::files::{Files, OpenFile};
+use crate::files::Files;
 use crate::handles::{FileHandle, Handles};
 use crate::ids::SlicePool;
 use crate::reserve::Reserve;
@@ -151,22 +151,24 @@ impl Shared {
     /// Attributes as a caller shall see them, if a view has them.
     #[must_use]
     pub fn attr(&self, ino: Ino) -> Option<Attr> {
-        let file = self.files.get(ino);
         // Unflushed first: a slice that is committed in between is then seen twice, never not at all.
-        let pending = file.as_deref().and_then(pending_state);
-        let mut attr = self.views.attr(ino, self.mono())?;
-        if let Some((length, mtime)) = pending {
-            attr.length = attr.length.max(length);
-            attr.mtime = attr.mtime.max(mtime);
-            attr.ctime = attr.ctime.max(mtime);
-        }
-        Some(attr)
+        let pending = self.pending(ino);
+        self.views.attr(ino, self.mono()).map(|attr| on_top(attr, pending))
     }
 
-    /// A committed record's attributes with what is unflushed on top.
+    /// Length and time of what is unflushed of a file.
     #[must_use]
-    pub fn with_pending(&self, ino: Ino, attr: Attr) -> Attr {
-        self.attr(ino).unwrap_or(attr)
+    pub fn pending(&self, ino: Ino) -> Option<(u64, Time)> {
+        let file = self.files.get(ino)?;
+        let writer = file.dirty_writer()?;
+        Some((writer.length()?, writer.mtime()?))
+    }
+
+    /// A committed record's attributes with what was unflushed on top; `pending` from before the record was asked
+    /// for, so that a slice that was committed since is not missed.
+    #[must_use]
+    pub fn with_pending(&self, ino: Ino, attr: Attr, pending: Option<(u64, Time)>) -> Attr {
+        self.attr(ino).unwrap_or_else(|| on_top(on_top(attr, pending), self.pending(ino)))
     }
 
     /// Hands sealed blocks and slices of a file to the uploader; to be called with its writer locked, so that
@@ -197,9 +199,13 @@ impl Shared {
     }
 }
 
-fn pending_state(file: &OpenFile) -> Option<(u64, Time)> {
-    let writer = file.dirty_writer()?;
-    Some((writer.length()?, writer.mtime()?))
+fn on_top(mut attr: Attr, pending: Option<(u64, Time)>) -> Attr {
+    if let Some((length, mtime)) = pending {
+        attr.length = attr.length.max(length);
+        attr.mtime = attr.mtime.max(mtime);
+        attr.ctime = attr.ctime.max(mtime);
+    }
+    attr
 }
 
 impl Commits for Shared {
@@ -210,8 +216,6 @@ impl Commits for Shared {
         record: SliceRecord,
         mtime: Time,
     ) -> BoxFuture<'static, Result<(), Errno>> {
-        // A time set by hand after the write has the last word.
-        let mtime = self.files.get(ino).and_then(|f| f.writer().mtime_of(record.id)).unwrap_or(mtime);
         let metadata = self.links().map(|links| links.metadata.clone());
         Box::pin(async move {
             let op = Op::CommitSlice { ino, index, record, mtime };

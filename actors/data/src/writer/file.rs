@@ -129,6 +129,12 @@ impl FileWriter {
         self.error.get_or_insert(error);
     }
 
+    /// Whether an error waits to be told.
+    #[must_use]
+    pub fn has_error(&self) -> bool {
+        self.error.is_some()
+    }
+
     /// The first error since this was last asked.
     pub fn take_error(&mut self) -> Option<Errno> {
         self.error.take()

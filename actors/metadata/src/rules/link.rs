@@ -47,7 +47,7 @@ pub fn decide(
     let seen = AttrFields { access: true, nlink: true, parent: true, length: false, times: false };
     draft.expect_attr(ino, node, seen);
     let nlink = i32::from(!planted::active(Bug::LostNlink));
-    let delta = AttrDelta { nlink, parent: Some(Ino(0)), ctime: Some(env.now), ..AttrDelta::default() };
+    let delta = AttrDelta { nlink, parent: Some(Ino(0)), touch_ctime: Some(env.now), ..AttrDelta::default() };
     if node.parent != Ino(0) {
         draft.count_name(ino, node.parent, 1);
     }

@@ -35,7 +35,7 @@ pub fn lose_name(draft: &mut Draft, node: &Leaving<'_>, bin: Option<&Bin>, env: 
     }
     if attr.nlink > 1 && !attr.is_dir() {
         draft.expect_attr(node.ino, attr, seen(true, false));
-        draft.change(node.ino, AttrDelta { nlink: -1, ctime: Some(env.now), ..AttrDelta::default() });
+        draft.change(node.ino, AttrDelta { nlink: -1, touch_ctime: Some(env.now), ..AttrDelta::default() });
         if attr.parent == Ino(0) {
             draft.count_name(node.ino, node.parent, -1);
         }
@@ -48,7 +48,7 @@ pub fn lose_name(draft: &mut Draft, node: &Leaving<'_>, bin: Option<&Bin>, env: 
     // The number of links is expected as seen, so this takes it to 0 and not below.
     let gone = -i32::try_from(attr.nlink).unwrap_or(i32::MAX);
     if attr.is_file() && env.session != 0 && (env.is_open)(node.ino) {
-        draft.change(node.ino, AttrDelta { nlink: gone, ctime: Some(env.now), ..AttrDelta::default() });
+        draft.change(node.ino, AttrDelta { nlink: gone, touch_ctime: Some(env.now), ..AttrDelta::default() });
         draft.put(Key::Sustained { session: env.session, ino: node.ino }, Record::Mark);
         return kept;
     }
@@ -81,7 +81,7 @@ fn to_trash(draft: &mut Draft, node: &Leaving<'_>, bin: &Bin, env: &Env<'_>) {
     draft.expect_attr(bin.hour, &bin.hour_attr, EXISTS);
     draft.expect_absent(Key::Dentry(bin.hour, bin.name.clone()));
     let parent = single.then_some(bin.hour);
-    draft.change(node.ino, AttrDelta { parent, ctime: Some(env.now), ..AttrDelta::default() });
+    draft.change(node.ino, AttrDelta { parent, touch_ctime: Some(env.now), ..AttrDelta::default() });
     if !single {
         draft.count_name(node.ino, bin.hour, 1);
         draft.count_name(node.ino, node.parent, -1);

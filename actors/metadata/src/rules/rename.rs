@@ -256,7 +256,7 @@ fn expect(draft: &mut Draft, from: &Side<'_>, to: &Side<'_>, known: &Known<'_>) 
 
 /// A node that stands under another name now.
 fn settle(draft: &mut Draft, node: &Node<'_>, old: Ino, new: Ino, env: &Env<'_>) {
-    let mut delta = AttrDelta { ctime: Some(env.now), ..AttrDelta::default() };
+    let mut delta = AttrDelta { touch_ctime: Some(env.now), ..AttrDelta::default() };
     if old != new {
         if node.attr.parent == Ino(0) {
             draft.count_name(node.ino(), new, 1);

@@ -39,7 +39,7 @@ pub fn decide(ino: Ino, set: &SetAttr, snapshot: &Snapshot, env: &Env<'_>) -> Re
         flags: set.flags,
         atime: time(set.atime),
         mtime: time(set.mtime),
-        ctime: Some(env.now),
+        touch_ctime: Some(env.now),
         ..AttrDelta::default()
     };
     let new = changed(attr, &delta).ok_or(Errno::EIO)?;

@@ -51,7 +51,7 @@ pub fn decide(
         mode: mode_left(attr, &env.caller),
         length: Some(step.length),
         mtime: Some(env.now),
-        ctime: Some(env.now),
+        touch_ctime: Some(env.now),
         ..AttrDelta::default()
     };
     draft.change(ino, delta);

@@ -105,8 +105,9 @@ impl Task {
 
     /// Attributes as the engine has them now, with what is unflushed on top.
     pub async fn fresh_attr(&self, ino: Ino) -> Result<Attr, Errno> {
+        let pending = self.shared.pending(ino);
         match self.look(vec![Key::Attr(ino)]).await?.pop().flatten() {
-            Some(Record::Attr(attr)) => Ok(self.shared.with_pending(ino, attr)),
+            Some(Record::Attr(attr)) => Ok(self.shared.with_pending(ino, attr, pending)),
             Some(_) => Err(Errno::EIO),
             None => Err(Errno::ENOENT),
         }

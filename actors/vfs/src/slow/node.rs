@@ -37,9 +37,10 @@ impl Task {
                 file.writer().set_mtime(time);
             }
         }
+        let pending = self.shared.pending(ino);
         match self.change(Op::SetAttr { ino, set }).await? {
             Outcome::Node { ino, attr, .. } => {
-                Ok(Response::Attr { ino, attr: self.shared.with_pending(ino, attr) })
+                Ok(Response::Attr { ino, attr: self.shared.with_pending(ino, attr, pending) })
             }
             _ => Err(Errno::EIO),
         }

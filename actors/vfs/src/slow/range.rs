@@ -31,6 +31,10 @@ impl Task {
                 let _alone = target.file.gate.write().await;
                 self.drain(from).await?;
                 self.drain(to).await?;
+                // What can't be stored can't be copied; the error stays for whoever syncs the source.
+                if source.file.writer().has_error() {
+                    return Err(Errno::EIO);
+                }
                 match self.change(Op::CopyRange { from, from_offset, to, to_offset, len }).await? {
                     Outcome::Copied(bytes) => Ok(Response::Copied(bytes)),
                     _ => Err(Errno::EIO),

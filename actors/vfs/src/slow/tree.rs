@@ -50,9 +50,13 @@ impl Task {
 
     /// A change that ends with a node behind a name.
     pub(super) async fn entry(&self, op: Op) -> ServeResult {
+        let pending = match &op {
+            Op::Link { ino, .. } => self.shared.pending(*ino),
+            _ => None,
+        };
         match self.change(op).await? {
             Outcome::Node { ino, attr, .. } => {
-                Ok(Response::Entry { ino, attr: self.shared.with_pending(ino, attr) })
+                Ok(Response::Entry { ino, attr: self.shared.with_pending(ino, attr, pending) })
             }
             _ => Err(Errno::EIO),
         }
