@@ -27,15 +27,12 @@ impl Task {
             }
         }
         // Writes before a time was set by hand must not move it when they are committed.
-        if let Some(time) = set.mtime {
-            let time = match time {
-                SetTime::At(time) => time,
-                SetTime::Now => self.shared.world.clock.now(),
-            };
-            set.mtime = Some(SetTime::At(time));
-            if let Some(file) = self.shared.files.get(ino) {
-                file.writer().set_mtime(time);
-            }
+        let time = set.mtime.map(|time| match time {
+            SetTime::At(time) => time,
+            SetTime::Now => self.shared.world.clock.now(),
+        });
+        if let (Some(time), Some(file)) = (time, self.shared.files.get(ino)) {
+            file.writer().set_mtime(time);
         }
         let pending = self.shared.pending(ino);
         match self.change(Op::SetAttr { ino, set }).await? {
