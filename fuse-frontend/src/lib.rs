@@ -3,4 +3,13 @@
 // This is the outside: the one program that may touch threads, files and processes.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod background;
+pub mod cli;
+pub mod control;
 pub mod door;
+pub mod log;
+pub mod meta_url;
+pub mod mount_point;
+pub mod mount_table;
+pub mod serve;
+pub mod volume;

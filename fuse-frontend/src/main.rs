@@ -1,3 +1,5 @@
 //! The program `zest`.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    zest_fuse::cli::run()
+}

@@ -6,6 +6,7 @@
 pub mod arbiters;
 pub mod clock;
 pub mod disk;
+pub mod journal;
 pub mod objects;
 pub mod offload;
 pub mod probe;
@@ -14,10 +15,10 @@ pub mod secrets;
 pub use arbiters::{Arbiters, Role};
 pub use clock::{RealChance, RealClock};
 pub use disk::LocalDisk;
+pub use journal::Journal;
 pub use offload::Pool;
 
 use std::sync::Arc;
-use zest_world::trace::Silent;
 use zest_world::{Objects, World};
 
 /// The production world around an object store.
@@ -28,6 +29,6 @@ pub fn world(objects: Arc<dyn Objects>) -> World {
         chance: Arc::new(RealChance::new()),
         offload: Arc::new(Pool::start(Pool::default_threads())),
         objects,
-        trace: Arc::new(Silent),
+        trace: Arc::new(Journal),
     }
 }

@@ -109,9 +109,10 @@ pub fn show(settings: &mut Settings) -> Result<(), SecretError> {
     Ok(())
 }
 
-/// Puts [`REMOVED`] in place of every secret, for output.
+/// Puts [`REMOVED`] in place of every secret, and of the access key that goes with one, for output.
 pub fn mask(settings: &mut Settings) {
-    for secret in [&mut settings.secret_key, &mut settings.session_token, &mut settings.encrypt_key] {
+    let Settings { access_key, secret_key, session_token, encrypt_key, .. } = settings;
+    for secret in [access_key, secret_key, session_token, encrypt_key] {
         if !secret.is_empty() {
             *secret = REMOVED.into();
         }
@@ -155,7 +156,8 @@ mod tests {
         let mut settings = Settings::new("vol", UUID, "file", "/x/");
         hide(&mut settings).unwrap();
         assert!(!settings.key_encrypted);
+        settings.access_key = "id".into();
         mask(&mut settings);
-        assert_eq!(settings.secret_key, "");
+        assert_eq!((settings.access_key.as_str(), settings.secret_key.as_str()), (REMOVED, ""));
     }
 }

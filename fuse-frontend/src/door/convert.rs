@@ -15,6 +15,11 @@ pub(super) fn name(name: &OsStr) -> Result<Name, Errno> {
     Name::new(name.as_bytes())
 }
 
+/// The name of an extended attribute.
+pub(super) fn attribute(name: &OsStr) -> Result<Name, Errno> {
+    Name::attribute(name.as_bytes())
+}
+
 pub(super) fn ino(ino: INodeNo) -> Ino {
     Ino(ino.0)
 }

@@ -332,7 +332,7 @@ impl Filesystem for Door {
         let request = self.xattr_gate(Some(name), Errno::ENOTSUP).and_then(|()| {
             Ok(Request::SetXattr {
                 ino: convert::ino(ino),
-                name: convert::name(name)?,
+                name: convert::attribute(name)?,
                 value: value.to_vec(),
                 mode: convert::xattr_mode(flags)?,
             })
@@ -343,7 +343,7 @@ impl Filesystem for Door {
     fn getxattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let request = self
             .xattr_gate(Some(name), Errno::ENODATA)
-            .and_then(|()| Ok(Request::GetXattr { ino: convert::ino(ino), name: convert::name(name)? }));
+            .and_then(|()| Ok(Request::GetXattr { ino: convert::ino(ino), name: convert::attribute(name)? }));
         self.ask("getxattr", asker, request, reply, answer::xattr("getxattr", size));
     }
 
@@ -354,9 +354,9 @@ impl Filesystem for Door {
     }
 
     fn removexattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let request = self
-            .xattr_gate(Some(name), Errno::ENOTSUP)
-            .and_then(|()| Ok(Request::RemoveXattr { ino: convert::ino(ino), name: convert::name(name)? }));
+        let request = self.xattr_gate(Some(name), Errno::ENOTSUP).and_then(|()| {
+            Ok(Request::RemoveXattr { ino: convert::ino(ino), name: convert::attribute(name)? })
+        });
         self.ask("removexattr", asker, request, reply, answer::done("removexattr"));
     }
 

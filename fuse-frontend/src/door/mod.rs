@@ -8,7 +8,6 @@ mod kernel;
 
 use fuser::Errno as KernelErrno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 use zest_types::{Caller, Errno, Request, Response};
 use zest_vfs::Vfs;
@@ -63,14 +62,14 @@ impl Default for DoorOptions {
 
 /// A door of one mounted volume; shared by its reader threads.
 pub struct Door {
-    vfs: Arc<Vfs>,
+    vfs: Vfs,
     options: DoorOptions,
 }
 
 impl Door {
     /// A door to this volume.
     #[must_use]
-    pub fn new(vfs: Arc<Vfs>, options: DoorOptions) -> Door {
+    pub fn new(vfs: Vfs, options: DoorOptions) -> Door {
         Door { vfs, options }
     }
 

@@ -10,7 +10,6 @@ pub use s3::make_bucket;
 pub use store::Store;
 
 use object_store::local::LocalFileSystem;
-use object_store::memory::InMemory;
 use std::path::Path;
 use std::sync::Arc;
 use zest_types::volume::Settings;
@@ -45,7 +44,7 @@ pub fn open(settings: &Settings) -> Result<Store, OpenError> {
     match settings.storage.as_str() {
         "" | "file" => open_directory(Path::new(&settings.bucket)),
         "s3" => s3::open(settings),
-        "mem" => Ok(Store::new(Arc::new(InMemory::new()), store::Traits { checksums: false, sorted: true })),
+        "mem" => Ok(Store::memory()),
         other => Err(OpenError::Kind(other.into())),
     }
 }

@@ -4,6 +4,7 @@
 use super::errors::translate;
 use bytes::Bytes;
 use futures::StreamExt;
+use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     Attribute, AttributeValue, Attributes, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutOptions,
@@ -57,6 +58,12 @@ fn verify(key: &str, data: &Bytes, attributes: &Attributes) -> Result<(), Object
 impl Store {
     pub(super) fn new(inner: Arc<dyn ObjectStore>, traits: Traits) -> Store {
         Store { inner, traits }
+    }
+
+    /// A store in this process's memory.
+    #[must_use]
+    pub fn memory() -> Store {
+        Store::new(Arc::new(InMemory::new()), Traits { checksums: false, sorted: true })
     }
 
     fn attributes(&self, data: &Bytes) -> Attributes {
@@ -169,7 +176,6 @@ impl Objects for Store {
 mod tests {
     use super::*;
     use crate::objects::open_directory;
-    use object_store::memory::InMemory;
 
     fn run<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
@@ -208,7 +214,7 @@ mod tests {
 
     #[test]
     fn memory_is_a_store() {
-        run(behaves(Store::new(Arc::new(InMemory::new()), Traits { checksums: false, sorted: true })));
+        run(behaves(Store::memory()));
     }
 
     #[test]

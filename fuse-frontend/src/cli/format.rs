@@ -1,0 +1,246 @@
+//! `zest format META-URL NAME`: makes a volume, or changes the settings of one.
+
+use super::{block_on, units};
+use crate::meta_url::MetaUrl;
+use crate::volume::{VolumeError, create, stored_settings};
+use anyhow::{Context, bail};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use zest_host::secrets;
+use zest_types::limits;
+use zest_types::volume::{Settings, SettingsError, valid_name};
+
+/// Arguments of `format`.
+#[derive(Args, Default)]
+pub(super) struct FormatArgs {
+    /// Where the volume's metadata go: a directory.
+    #[arg(value_name = "META-URL")]
+    url: Option<MetaUrl>,
+    /// The volume's name: 3 to 63 of a-z, 0-9 and '-'.
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Where objects go: file, s3 or mem.
+    #[arg(long, value_name = "TYPE")]
+    storage: Option<String>,
+    /// The bucket's address, such as http://127.0.0.1:9000/bucket; for file a directory [default: META-URL/objects].
+    #[arg(long, value_name = "URL")]
+    bucket: Option<String>,
+    /// Access key of the object store.
+    #[arg(long, value_name = "KEY", env = "ACCESS_KEY", hide_env_values = true)]
+    access_key: Option<String>,
+    /// Secret key of the object store; better given in SECRET_KEY, since others can see arguments.
+    #[arg(long, value_name = "KEY", env = "SECRET_KEY", hide_env_values = true)]
+    secret_key: Option<String>,
+    /// Session token of the object store.
+    #[arg(long, value_name = "TOKEN", env = "SESSION_TOKEN", hide_env_values = true)]
+    session_token: Option<String>,
+    /// Bytes of a block, in KiB or with a unit: a power of two from 64K to 16M [default: 4M].
+    #[arg(long, value_name = "SIZE", value_parser = units::kib)]
+    block_size: Option<u64>,
+    /// Compression of blocks: only none so far.
+    #[arg(long, value_name = "ALGORITHM", value_parser = ["none", "lz4", "zstd"])]
+    compress: Option<String>,
+    /// A hash stands in the names of objects.
+    #[arg(long)]
+    hash_prefix: bool,
+    /// Limit of the volume, in GiB or with a unit; 0 is none [default: 0].
+    #[arg(long, value_name = "SIZE", value_parser = units::gib)]
+    capacity: Option<u64>,
+    /// Limit of files and directories; 0 is none [default: 0].
+    #[arg(long, value_name = "N")]
+    inodes: Option<u64>,
+    /// Days for which removed files stay in the trash; 0 is no trash [default: 1].
+    #[arg(long, value_name = "DAYS")]
+    trash_days: Option<u32>,
+    /// Replace the settings of a volume, or use a place with data in it: what is there may become unreadable.
+    #[arg(long)]
+    force: bool,
+    /// Do nothing, and succeed, if there is a volume.
+    #[arg(long)]
+    no_update: bool,
+}
+
+impl FormatArgs {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let (Some(url), Some(name)) = (self.url.clone(), self.name.clone()) else {
+            bail!("format wants META-URL and NAME, such as: zest format ./volume my-volume");
+        };
+        if !valid_name(&name) {
+            return Err(SettingsError::Name(name).into());
+        }
+        let settings = match stored_settings(&url)? {
+            Some(_) if self.no_update => {
+                return Ok(());
+            }
+            Some(_) => {
+                block_on(async { Ok(create::update(&url, |old| self.changed(&url, old, &name)).await?) })?
+            }
+            None => {
+                let settings = self.fresh(&url, &name)?;
+                make(&url, &settings, self.force)?;
+                settings
+            }
+        };
+        println!("Volume is formatted as {}", shown(settings));
+        Ok(())
+    }
+
+    /// Settings of a new volume.
+    fn fresh(&self, url: &MetaUrl, name: &str) -> anyhow::Result<Settings> {
+        let mut settings = default_settings(url, name)?;
+        self.apply(&mut settings)?;
+        settings.compression = self.compress.clone().unwrap_or(settings.compression);
+        settings.hash_prefix = self.hash_prefix;
+        if let Some(size) = self.block_size {
+            settings.block_size_kib = block_size(size);
+        }
+        Ok(settings)
+    }
+
+    /// What may be changed later, too.
+    fn apply(&self, settings: &mut Settings) -> Result<(), VolumeError> {
+        if let Some(storage) = &self.storage {
+            settings.storage.clone_from(storage);
+        }
+        if let Some(bucket) = &self.bucket {
+            settings.bucket.clone_from(bucket);
+        }
+        if settings.storage == "file" && self.bucket.is_some() {
+            settings.bucket = folder(Path::new(&settings.bucket))?;
+        }
+        let secrets = [
+            (&self.access_key, &mut settings.access_key),
+            (&self.secret_key, &mut settings.secret_key),
+            (&self.session_token, &mut settings.session_token),
+        ];
+        for (given, kept) in secrets {
+            // A directory needs none, whatever the environment holds for other programs.
+            if let (Some(given), true) = (given, settings.storage == "s3") {
+                kept.clone_from(given);
+            }
+        }
+        settings.capacity = self.capacity.unwrap_or(settings.capacity);
+        settings.inodes = self.inodes.unwrap_or(settings.inodes);
+        settings.trash_days = self.trash_days.unwrap_or(settings.trash_days);
+        Ok(())
+    }
+
+    /// New settings of a volume that exists.
+    fn changed(&self, url: &MetaUrl, old: &Settings, name: &str) -> Result<Settings, VolumeError> {
+        let mut new = old.clone();
+        self.apply(&mut new)?;
+        let compression = self.compress.clone().unwrap_or_else(|| old.compression.clone());
+        let block = self.block_size.map_or(old.block_size_kib, block_size);
+        let hash_prefix = self.hash_prefix || old.hash_prefix;
+        if !self.force {
+            if name != old.name {
+                let (found, given) = (old.name.clone(), name.to_owned());
+                return Err(VolumeError::OtherName { url: url.to_string(), found, given });
+            }
+            let fixed = [
+                ("its block size", block == old.block_size_kib, format!("{} KiB", old.block_size_kib)),
+                ("its compression", compression == old.compression, old.compression.clone()),
+                ("hash prefix", hash_prefix == old.hash_prefix, old.hash_prefix.to_string()),
+            ];
+            if let Some((what, _, old)) = fixed.into_iter().find(|(_, same, _)| !same) {
+                return Err(VolumeError::Fixed { url: url.to_string(), what, old });
+            }
+        }
+        name.clone_into(&mut new.name);
+        (new.block_size_kib, new.compression, new.hash_prefix) = (block, compression, hash_prefix);
+        Ok(new)
+    }
+}
+
+/// KiB of a block: the power of two at or below the size wanted, within the bounds.
+fn block_size(bytes: u64) -> u32 {
+    let (low, high) = limits::BLOCK_SIZE_RANGE;
+    let wanted = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(low, high);
+    let size = 1 << wanted.ilog2();
+    if u64::from(size) != bytes {
+        tracing::warn!("block size {bytes} is not a power of two from {low} to {high}: {size} is used");
+    }
+    size / 1024
+}
+
+/// A directory as a `file` volume names it: absolute, with `/` at the end.
+fn folder(path: &Path) -> Result<String, VolumeError> {
+    let broken = |error| VolumeError::Place { url: path.display().to_string(), error };
+    let absolute = match path.canonicalize() {
+        Ok(path) => path,
+        Err(_) => std::path::absolute(path).map_err(broken)?,
+    };
+    let text = absolute.to_str().map(|text| format!("{}/", text.trim_end_matches('/')));
+    text.ok_or_else(|| broken(std::io::Error::other("the path is not UTF-8")))
+}
+
+fn default_settings(url: &MetaUrl, name: &str) -> anyhow::Result<Settings> {
+    let uuid = uuid::Uuid::new_v4().to_string();
+    let parent = url.absolute().with_context(|| format!("{url} can't be used"))?;
+    let objects: PathBuf = parent.join("objects");
+    Ok(Settings::new(name, &uuid, "file", &folder(&objects)?))
+}
+
+fn make(url: &MetaUrl, settings: &Settings, force: bool) -> anyhow::Result<()> {
+    let check = std::env::var_os("JFS_NO_CHECK_OBJECT_STORAGE").is_none();
+    block_on(async { Ok(create::create(url, settings, force, check).await?) })
+}
+
+/// Settings as they are shown.
+fn shown(mut settings: Settings) -> String {
+    secrets::mask(&mut settings);
+    serde_json::to_string_pretty(&settings).unwrap_or_default()
+}
+
+/// Makes a volume with everything at its default, named after its directory.
+pub(super) fn make_default(url: &MetaUrl) -> anyhow::Result<()> {
+    let settings = default_settings(url, &name_for(url))?;
+    make(url, &settings, false)
+}
+
+/// A legal volume name close to the directory's.
+fn name_for(url: &MetaUrl) -> String {
+    let path = url.absolute().unwrap_or_else(|_| url.path.clone());
+    let last = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let legal = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
+    let name: String = last.chars().map(legal).take(63).collect();
+    let name = name.trim_matches('-');
+    if valid_name(name) { name.to_owned() } else { "zest".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_directories() {
+        let name = |path: &str| name_for(&path.parse().unwrap());
+        assert_eq!(name("/srv/My Volume"), "my-volume");
+        assert_eq!(name("/srv/v"), "zest");
+        assert_eq!(name("/srv/volume/"), "volume");
+        assert_eq!(name("/"), "zest");
+        assert_eq!(name(&format!("/srv/{}", "x".repeat(200))).len(), 63);
+    }
+
+    #[test]
+    fn block_sizes_are_powers_of_two_within_bounds() {
+        assert_eq!(block_size(4 << 20), 4096);
+        assert_eq!(block_size(3 << 20), 2048);
+        assert_eq!(block_size(1), 64);
+        assert_eq!(block_size(1 << 40), 16_384);
+    }
+
+    #[test]
+    fn what_is_fixed_stays_unless_forced() {
+        let url: MetaUrl = "./v".parse().unwrap();
+        let old = Settings::new("old", "u", "file", "/x/");
+        let mut args = FormatArgs { trash_days: Some(7), ..FormatArgs::default() };
+        let new = args.changed(&url, &old, "old").unwrap();
+        assert_eq!(new, Settings { trash_days: 7, ..old.clone() });
+        assert!(matches!(args.changed(&url, &old, "other"), Err(VolumeError::OtherName { .. })));
+        args.block_size = Some(1 << 20);
+        assert!(matches!(args.changed(&url, &old, "old"), Err(VolumeError::Fixed { .. })));
+        args.force = true;
+        assert_eq!(args.changed(&url, &old, "other").unwrap().block_size_kib, 1024);
+    }
+}

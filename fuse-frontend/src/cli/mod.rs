@@ -1,0 +1,135 @@
+//! The command line: which command with which options, and how what goes wrong reaches the user: one line that
+//! names the thing and the remedy, and an exit status. 0 is success, 1 is failure, 3 an unknown command.
+
+mod arguments;
+mod format;
+mod mount;
+mod status;
+mod umount;
+mod units;
+mod version;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// ZestFS: a POSIX file system over a metadata engine and an object store.
+#[derive(Parser)]
+#[command(name = "zest", version, propagate_version = true, max_term_width = 100, args_override_self = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every command; they may stand anywhere.
+#[derive(Args)]
+struct Global {
+    /// Log more.
+    #[arg(short, long, visible_alias = "debug", global = true)]
+    verbose: bool,
+    /// Log warnings and errors only.
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Log everything there is.
+    #[arg(long, global = true)]
+    trace: bool,
+    /// trace, debug, info, warn or error; wins over the three above.
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = ["trace", "debug", "info", "warn", "error"])]
+    log_level: Option<String>,
+    /// No colours.
+    #[arg(long, global = true)]
+    no_color: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a volume, or change the settings of one.
+    Format(Box<format::FormatArgs>),
+    /// Mount a volume.
+    Mount(Box<mount::MountArgs>),
+    /// Unmount, and wait until everything is written.
+    #[command(visible_alias = "unmount")]
+    Umount(umount::UmountArgs),
+    /// Show a volume's settings, sessions and usage, as JSON.
+    Status(status::StatusArgs),
+    /// Show the version.
+    Version,
+}
+
+impl Global {
+    fn level(&self) -> &str {
+        match &self.log_level {
+            Some(level) => level,
+            None if self.trace => "trace",
+            None if self.verbose => "debug",
+            None if self.quiet => "warn",
+            None => "info",
+        }
+    }
+}
+
+/// Runs the program.
+#[must_use]
+pub fn run() -> ExitCode {
+    let command = Cli::command();
+    let arguments = arguments::normal(&command, std::env::args_os());
+    let cli = match command.try_get_matches_from(arguments).and_then(|m| Cli::from_arg_matches(&m)) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let outcome = match cli.command {
+        Command::Format(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        // Its log may go to a file.
+        Command::Mount(args) => args.run(&cli.global),
+        Command::Umount(args) => args.run().map(|()| ExitCode::SUCCESS),
+        Command::Status(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Version => {
+            println!("{}", version::text());
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    outcome.unwrap_or_else(|error| {
+        // One line, whatever a cause has to say.
+        let text = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
+        eprintln!("zest: {text}");
+        ExitCode::FAILURE
+    })
+}
+
+fn begin_log(global: &Global) {
+    // A command that ends by itself says what matters on its own.
+    let level = if global.level() == "info" { "warn" } else { global.level() };
+    crate::log::begin(level, !global.no_color, None);
+}
+
+fn refuse(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        ErrorKind::InvalidSubcommand => ExitCode::from(3),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Runs a future that needs nothing but this thread.
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+}

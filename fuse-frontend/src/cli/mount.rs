@@ -1,0 +1,239 @@
+//! `zest mount META-URL MOUNTPOINT`: serves a volume, in the foreground or in the background.
+
+use super::{Global, format, units, version};
+use crate::door::{DoorOptions, Ttl};
+use crate::meta_url::MetaUrl;
+use crate::serve::{Plan, serve};
+use crate::volume::{VolumeError, stored_settings};
+use crate::{background, log, mount_point};
+use anyhow::{Context, bail};
+use clap::Args;
+use fuser::MountOption;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Arguments of `mount`.
+#[derive(Args)]
+pub(super) struct MountArgs {
+    /// The volume: a directory.
+    #[arg(value_name = "META-URL")]
+    url: MetaUrl,
+    /// Where to mount it: an empty directory.
+    #[arg(value_name = "MOUNTPOINT")]
+    point: PathBuf,
+    /// Make the volume and the mount point first, if they are missing.
+    #[arg(long)]
+    create: bool,
+    /// Run in the background; come back once the mount can be used.
+    #[arg(short = 'd', long, conflicts_with = "foreground")]
+    background: bool,
+    /// Run in the foreground, as without -d.
+    #[arg(short, long, hide = true)]
+    foreground: bool,
+    /// Change nothing.
+    #[arg(long)]
+    read_only: bool,
+    /// Options as of mount(8), separated by commas: ro, allow_other, nonempty, fsname=…, dev, suid, noexec, …
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Write the log to this file.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// How long the kernel may believe attributes [default: 1h; nobody else can change the volume].
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    attr_cache: Option<Duration>,
+    /// The same for names of files [default: 1h].
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    entry_cache: Option<Duration>,
+    /// The same for names of directories [default: 1h].
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    dir_entry_cache: Option<Duration>,
+    /// The same for names that do not exist [default: 1h].
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    negative_entry_cache: Option<Duration>,
+    /// Bytes written but not yet stored, in MiB or with a unit, at least 80M [default: 300M].
+    #[arg(long, value_name = "SIZE", value_parser = units::mib)]
+    buffer_size: Option<u64>,
+    /// Bytes of blocks kept in memory, in MiB or with a unit [default: 256M].
+    #[arg(long, value_name = "SIZE", value_parser = units::mib)]
+    memory_cache: Option<u64>,
+    /// Extended attributes; on unless this is `--enable-xattr=false` or --disable-xattr.
+    #[arg(long, hide = true)]
+    enable_xattr: bool,
+    /// No extended attributes; saves the kernel a question with every write.
+    #[arg(long, conflicts_with = "enable_xattr")]
+    disable_xattr: bool,
+    /// Serve the attribute security.capability.
+    #[arg(long)]
+    enable_cap: bool,
+    /// Serve the attribute security.selinux.
+    #[arg(long)]
+    enable_selinux: bool,
+}
+
+/// What `-o` asked for.
+#[derive(Debug, Default, PartialEq)]
+struct Wishes {
+    read_only: bool,
+    allow_other: bool,
+    nonempty: bool,
+    source: Option<String>,
+    kernel: Vec<MountOption>,
+}
+
+fn wishes(options: &[String]) -> anyhow::Result<Wishes> {
+    let mut wishes = Wishes::default();
+    for option in options.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
+        match option {
+            "ro" => wishes.read_only = true,
+            "allow_other" => wishes.allow_other = true,
+            "nonempty" => wishes.nonempty = true,
+            "dev" => wishes.kernel.push(MountOption::Dev),
+            "suid" => wishes.kernel.push(MountOption::Suid),
+            "noexec" => wishes.kernel.push(MountOption::NoExec),
+            "noatime" => wishes.kernel.push(MountOption::NoAtime),
+            "sync" => wishes.kernel.push(MountOption::Sync),
+            "dirsync" => wishes.kernel.push(MountOption::DirSync),
+            // As it is anyway.
+            "rw"
+            | "nodev"
+            | "nosuid"
+            | "exec"
+            | "async"
+            | "async_dio"
+            | "default_permissions"
+            | "_netdev"
+            | "defaults" => {}
+            "writeback_cache" => bail!("-o writeback_cache is not supported: leave it out"),
+            other => match other.split_once('=') {
+                Some(("fsname", name)) => wishes.source = Some(name.to_owned()),
+                _ => bail!("-o {other} is not known: leave it out, or see zest mount --help"),
+            },
+        }
+    }
+    Ok(wishes)
+}
+
+/// Smallest budget for writes: what may wait for room, and some room.
+const BUFFER_MIN: u64 = zest_types::limits::WRITE_RESERVE + (16 << 20);
+
+impl MountArgs {
+    pub(super) fn run(self, global: &Global) -> anyhow::Result<ExitCode> {
+        if self.background && !background::is_child() {
+            return background::start().context("the mount can't be started in the background");
+        }
+        let log = self.begin_log(global)?;
+        log::catch_panics();
+        if let Some(size) = self.buffer_size.filter(|size| *size < BUFFER_MIN) {
+            bail!("--buffer-size {size} is too small: at least {} MiB", BUFFER_MIN >> 20);
+        }
+        let wishes = wishes(&self.options)?;
+        let volume = self.url.absolute().with_context(|| format!("{} can't be used", self.url))?;
+        if stored_settings(&self.url)?.is_none() && !self.create {
+            return Err(VolumeError::NotFormatted(self.url.to_string()))
+                .context("nothing was mounted (mount --create makes a volume first)");
+        }
+        let point = mount_point::prepare(&self.point, &volume, wishes.nonempty, self.create)?;
+        if stored_settings(&self.url)?.is_none() {
+            format::make_default(&self.url)?;
+        }
+        if self.background {
+            background::detach();
+        }
+        let shown = self.point.display().to_string();
+        let (url, background) = (self.url.to_string(), self.background);
+        let plan = self.plan(volume, point.clone(), wishes);
+        serve(plan, move |name| match log {
+            Some(log) if background => {
+                background::ready(&format!("OK, {name} is ready at \"{}\"", point.display()), &log)?;
+                Ok(())
+            }
+            _ => {
+                println!(
+                    "volume {name:?} ({url}) is mounted at {shown}: work in it; stop with Ctrl-C or: zest umount {shown}"
+                );
+                Ok(())
+            }
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The log: a file for a mount in the background or where one was named, else stderr.
+    fn begin_log(&self, global: &Global) -> anyhow::Result<Option<File>> {
+        let path = self.log.clone().or_else(|| self.background.then(log::default_path));
+        let open = |path: PathBuf| {
+            log::open(&path)
+                .with_context(|| format!("log {} can't be written: name another with --log", path.display()))
+        };
+        let file = path.map(open).transpose()?;
+        let copy = file.as_ref().map(File::try_clone).transpose()?;
+        log::begin(global.level(), !global.no_color, file);
+        Ok(copy)
+    }
+
+    fn plan(self, volume: PathBuf, point: PathBuf, wishes: Wishes) -> Plan {
+        let usual = zest_vfs::Options::default();
+        let long = Ttl::EXCLUSIVE;
+        let ttl = Ttl {
+            attr: self.attr_cache.unwrap_or(long.attr),
+            entry: self.entry_cache.unwrap_or(long.entry),
+            dir_entry: self.dir_entry_cache.unwrap_or(long.dir_entry),
+            negative: self.negative_entry_cache.unwrap_or(long.negative),
+        };
+        Plan {
+            url: MetaUrl { path: volume },
+            options: zest_vfs::Options {
+                read_only: self.read_only || wishes.read_only,
+                write_budget: self.buffer_size.unwrap_or(usual.write_budget),
+                memory_cache: self.memory_cache.unwrap_or(usual.memory_cache),
+                session_info: session_info(&point),
+                ..usual
+            },
+            point,
+            door: DoorOptions {
+                ttl,
+                xattr: !self.disable_xattr,
+                capability_xattr: self.enable_cap,
+                selinux_xattr: self.enable_selinux,
+                check: false,
+            },
+            kernel: wishes.kernel,
+            allow_other: wishes.allow_other || rustix::process::geteuid().is_root(),
+            source: wishes.source,
+        }
+    }
+}
+
+/// The record of this mount's session. Source: volume format, session record.
+fn session_info(point: &std::path::Path) -> Vec<u8> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let info = serde_json::json!({
+        "Version": version::session(),
+        "HostName": host.trim_end(),
+        "MountPoint": point.to_string_lossy(),
+        "MountTime": chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Nanos, true),
+        "ProcessID": std::process::id(),
+    });
+    info.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> anyhow::Result<Wishes> {
+        wishes(&[text.to_owned()])
+    }
+
+    #[test]
+    fn options_of_mount() {
+        let all = parse("ro,allow_other,,nonempty,fsname=x,dev,rw").unwrap();
+        let kernel = vec![MountOption::Dev];
+        let source = Some("x".to_owned());
+        assert_eq!(all, Wishes { read_only: true, allow_other: true, nonempty: true, source, kernel });
+        assert!(parse("nonsense").unwrap_err().to_string().contains("-o nonsense"));
+        assert!(parse("writeback_cache").is_err());
+    }
+}

@@ -1,0 +1,37 @@
+//! `zest umount MOUNTPOINT`: takes a mount away and waits until the process that serves it has written everything.
+
+use crate::control::{Wait, mount_name};
+use crate::mount_point::{find, leave};
+use anyhow::anyhow;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `umount`.
+#[derive(Args)]
+pub(super) struct UmountArgs {
+    /// The directory.
+    #[arg(value_name = "MOUNTPOINT")]
+    point: PathBuf,
+    /// Take the name away also while files are open; they stay usable until they are closed.
+    #[arg(short, long)]
+    force: bool,
+    /// Wait until everything is uploaded: this version always does.
+    #[arg(long, hide = true)]
+    flush: bool,
+}
+
+impl UmountArgs {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let mount = find(&self.point)?;
+        // Before the mount is gone, and with it the process.
+        let wait = Wait::begin(&mount_name(&mount.device));
+        leave(&mount.point, self.force)?;
+        match wait {
+            // Who forces does not wait for those who still have files open.
+            Some(wait) if !self.force => {
+                wait.end().map_err(|why| anyhow!("{} is unmounted, but {why}", self.point.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A word with the process that serves a mount. It listens under names that only live as long as it does (abstract
+//! sockets): one for the mount, one for the volume's directory. `wait` is answered when everything is flushed and
+//! the mount is over, `who` and `status` at once. Any user of the machine may ask; nothing here changes anything.
+
+use parking_lot::Mutex;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a question may take to arrive, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How many may wait for the end at once.
+const WAITERS: usize = 64;
+/// Bytes of a question.
+const QUESTION: u64 = 32;
+/// What the answer to `wait` begins with when all went well.
+const DONE: &str = "done";
+
+/// Name of the process that serves the mount on this device (`major:minor`).
+#[must_use]
+pub fn mount_name(device: &str) -> String {
+    format!("zest/mount/{device}")
+}
+
+/// Name of the process that uses the volume with this directory of records.
+pub fn volume_name(meta: &Path) -> io::Result<String> {
+    let meta = std::fs::metadata(meta)?;
+    Ok(format!("zest/volume/{}:{}", meta.dev(), meta.ino()))
+}
+
+fn address(name: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(name)
+}
+
+/// What a process can say about itself.
+pub trait Serving: Send + Sync + 'static {
+    /// One line: who serves what where.
+    fn who(&self) -> String;
+    /// What `zest status` prints.
+    fn status(&self) -> String;
+}
+
+/// Answers while the process serves.
+pub struct Listener {
+    waiting: Arc<Mutex<Vec<UnixStream>>>,
+}
+
+impl Listener {
+    /// Listens under these names. A name that is taken is left out: then nobody can wait for this process there.
+    #[must_use]
+    pub fn start(names: &[String], serving: Arc<dyn Serving>) -> Listener {
+        let waiting = Arc::new(Mutex::new(Vec::new()));
+        for name in names {
+            let listening = address(name).and_then(|address| UnixListener::bind_addr(&address));
+            let started = listening.and_then(|socket| {
+                let (waiting, serving) = (Arc::clone(&waiting), Arc::clone(&serving));
+                std::thread::Builder::new().name("zest-control".into()).spawn(move || {
+                    for stream in socket.incoming().flatten() {
+                        // A stranger's mistake is his own.
+                        let _ = answer(stream, &waiting, &*serving);
+                    }
+                })
+            });
+            if let Err(error) = started {
+                tracing::warn!("zest umount can't wait for this process: {name}: {error}");
+            }
+        }
+        Listener { waiting }
+    }
+
+    /// Tells all who wait that it is over, and how it went.
+    pub fn finish(&self, outcome: &Result<(), String>) {
+        let text = match outcome {
+            Ok(()) => DONE.to_owned(),
+            Err(why) => why.clone(),
+        };
+        for mut stream in self.waiting.lock().drain(..) {
+            let _ = writeln!(stream, "{text}");
+        }
+    }
+}
+
+fn answer(stream: UnixStream, waiting: &Mutex<Vec<UnixStream>>, serving: &dyn Serving) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut question = String::new();
+    BufReader::new((&stream).take(QUESTION)).read_line(&mut question)?;
+    match question.trim_end() {
+        "who" => writeln!(&stream, "{}", serving.who()),
+        "status" => writeln!(&stream, "{}", serving.status()),
+        "wait" => {
+            let mut waiting = waiting.lock();
+            if waiting.len() < WAITERS {
+                writeln!(&stream, "waiting")?;
+                waiting.push(stream);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn connect(name: &str, question: &str) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect_addr(&address(name)?)?;
+    writeln!(&stream, "{question}")?;
+    Ok(stream)
+}
+
+/// Asks `who` or `status`; `None` when nobody is there.
+#[must_use]
+pub fn ask(name: &str, question: &str) -> Option<String> {
+    let mut stream = connect(name, question).ok()?;
+    stream.set_read_timeout(Some(ANSWER)).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let text = text.trim_end();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Waiting for a process to finish.
+pub struct Wait(BufReader<UnixStream>);
+
+impl Wait {
+    /// Begins to wait; `None` when nobody is there. Must come before whatever makes the process end.
+    #[must_use]
+    pub fn begin(name: &str) -> Option<Wait> {
+        let mut stream = BufReader::new(connect(name, "wait").ok()?);
+        let mut line = String::new();
+        stream.read_line(&mut line).ok()?;
+        (line.trim_end() == "waiting").then_some(Wait(stream))
+    }
+
+    /// Waits for the end. The error says how it went wrong.
+    pub fn end(mut self) -> Result<(), String> {
+        let mut text = String::new();
+        match self.0.read_to_string(&mut text) {
+            Ok(_) if text.trim_end() == DONE => Ok(()),
+            Ok(0) | Err(_) => Err("the process that served it ended without a word: see its log".into()),
+            Ok(_) => Err(text.trim_end().to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Me;
+
+    impl Serving for Me {
+        fn who(&self) -> String {
+            "me".into()
+        }
+
+        fn status(&self) -> String {
+            "{}".into()
+        }
+    }
+
+    #[test]
+    fn questions_are_answered_and_the_end_is_told() {
+        let temp = tempfile::tempdir().unwrap();
+        let name = volume_name(temp.path()).unwrap();
+        assert_eq!(ask(&name, "who"), None);
+        let listener = Listener::start(std::slice::from_ref(&name), Arc::new(Me));
+        assert_eq!(ask(&name, "who").as_deref(), Some("me"));
+        assert_eq!(ask(&name, "status").as_deref(), Some("{}"));
+        assert_eq!(ask(&name, "nonsense"), None);
+        let (good, bad) = (Wait::begin(&name).unwrap(), Wait::begin(&name).unwrap());
+        listener.finish(&Ok(()));
+        good.end().unwrap();
+        assert!(bad.end().is_ok());
+        let bad = Wait::begin(&name).unwrap();
+        listener.finish(&Err("the disk is full".into()));
+        assert_eq!(bad.end().unwrap_err(), "the disk is full");
+    }
+}
