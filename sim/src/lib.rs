@@ -6,7 +6,9 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 #[cfg(not(madsim))]
-compile_error!("the simulator needs the workspace's .cargo/config.toml; a RUSTFLAGS variable overrides it: unset it");
+compile_error!(
+    "the simulator needs the workspace's .cargo/config.toml; a RUSTFLAGS variable overrides it: unset it"
+);
 
 pub mod devices;
 pub mod explorer;

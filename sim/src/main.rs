@@ -6,7 +6,9 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use zest_sim::explorer::{planted::first_find, run, shrink::shrink, sweep::Report, sweep::sweep, twice::twice};
+use zest_sim::explorer::{
+    planted::first_find, run, shrink::shrink, sweep::Report, sweep::sweep, twice::twice,
+};
 use zest_sim::plan::{Setup, draw::setup};
 use zest_world::planted::Bug;
 
@@ -64,8 +66,14 @@ struct Many {
 fn main() -> ExitCode {
     let good = match Arguments::parse().command {
         Command::Run { seed, bug, shrink, quiet } => tell(&seed, bug.as_deref(), shrink, quiet),
-        Command::Twice(many) => report(&many, "twice", &sweep(many.range(), many.threads, many.all, |seed| twice(&setup(seed)))),
-        Command::Sweep(many) => report(&many, "sweep", &sweep(many.range(), many.threads, many.all, |seed| Ok(run(&setup(seed), None, false)))),
+        Command::Twice(many) => {
+            report(&many, "twice", &sweep(many.range(), many.threads, many.all, |seed| twice(&setup(seed))))
+        }
+        Command::Sweep(many) => report(
+            &many,
+            "sweep",
+            &sweep(many.range(), many.threads, many.all, |seed| Ok(run(&setup(seed), None, false))),
+        ),
         Command::Planted { within } => hunt(within),
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -129,7 +137,11 @@ fn report(many: &Many, what: &str, report: &Report) -> bool {
         report.events as f64 / cpu
     );
     for (fault, runs) in &report.fired {
-        println!("  {:>5.1} % of the worlds had {}", *runs as f64 * 100.0 / report.runs.max(1) as f64, fault.name());
+        println!(
+            "  {:>5.1} % of the worlds had {}",
+            *runs as f64 * 100.0 / report.runs.max(1) as f64,
+            fault.name()
+        );
     }
     for (seed, text) in &report.failures {
         println!("seed {seed}: {text}\n  again: cargo run -p zest-sim -- run {seed}");

@@ -74,7 +74,9 @@ impl DiskMedia {
             }
             (0..lost).for_each(|_| fates.count(Fault::LostWrite));
             (0..torn).for_each(|_| fates.count(Fault::TornWrite));
-            tape.say(|| format!("    disk {name}: of the unsynced writes {kept} kept, {lost} lost, {torn} torn"));
+            tape.say(|| {
+                format!("    disk {name}: of the unsynced writes {kept} kept, {lost} lost, {torn} torn")
+            });
             tape.event(Event { actor: "disk", kind: "crash", subject: lost, detail: torn });
             file.live = file.durable.clone();
             file.locked = false;

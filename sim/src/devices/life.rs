@@ -16,7 +16,12 @@ impl Life {
     /// An incarnation that dies at its `dies_at`th effect, or not by itself.
     #[must_use]
     pub fn new(dies_at: Option<u64>) -> Life {
-        Life { effects: AtomicU64::new(0), dies_at, dead: AtomicBool::new(false), last_words: Mutex::new(None) }
+        Life {
+            effects: AtomicU64::new(0),
+            dies_at,
+            dead: AtomicBool::new(false),
+            last_words: Mutex::new(None),
+        }
     }
 
     /// Counts an effect about to happen. False when the client is dead, or dies here.

@@ -124,12 +124,20 @@ impl SimObjects {
         self.answer(&key, ()).await
     }
 
-    async fn do_list(self, prefix: String, after: String, limit: usize) -> Result<Vec<ObjectMeta>, ObjectError> {
+    async fn do_list(
+        self,
+        prefix: String,
+        after: String,
+        limit: usize,
+    ) -> Result<Vec<ObjectMeta>, ObjectError> {
         self.reach("list", &prefix).await?;
         let found: Vec<ObjectMeta> = {
             let objects = self.media.objects.lock();
             let behind = objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after);
-            behind.take(limit).map(|(key, data)| ObjectMeta { key: key.clone(), size: data.len() as u64 }).collect()
+            behind
+                .take(limit)
+                .map(|(key, data)| ObjectMeta { key: key.clone(), size: data.len() as u64 })
+                .collect()
         };
         self.tell("list", &prefix, found.len() as u64);
         self.answer(&prefix, found).await
@@ -149,7 +157,12 @@ impl Objects for SimObjects {
         Box::pin(self.clone().do_delete(key.into()))
     }
 
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>> {
+    fn list(
+        &self,
+        prefix: &str,
+        after: &str,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>> {
         Box::pin(self.clone().do_list(prefix.into(), after.into(), limit))
     }
 }

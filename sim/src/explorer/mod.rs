@@ -6,10 +6,10 @@ pub mod shrink;
 pub mod sweep;
 pub mod twice;
 
+use crate::judge::Violation;
 use crate::plan::Setup;
 use crate::universe::universe;
 use crate::world::{Outcome, live};
-use crate::judge::Violation;
 use zest_world::planted::Bug;
 
 /// Runs a plan in a universe of its own, with a planted bug if wanted. A panic in there is a violation too.

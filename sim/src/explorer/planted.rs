@@ -9,5 +9,6 @@ use zest_world::planted::Bug;
 /// The first seed below `within` that finds a bug, and what the court said.
 #[must_use]
 pub fn first_find(bug: Bug, within: u64) -> Option<(u64, Violation)> {
-    (0..within).find_map(|seed| run(&setup(seed), Some(bug), false).violation.map(|violation| (seed, violation)))
+    (0..within)
+        .find_map(|seed| run(&setup(seed), Some(bug), false).violation.map(|violation| (seed, violation)))
 }

@@ -8,7 +8,9 @@ use zest_world::planted::Bug;
 /// A smaller plan that breaks the same rule, found with at most `tries` runs.
 #[must_use]
 pub fn shrink(setup: &Setup, bug: Option<Bug>, mut tries: usize) -> Setup {
-    let Some(rule) = run(setup, bug, false).violation.map(|violation| violation.rule) else { return setup.clone() };
+    let Some(rule) = run(setup, bug, false).violation.map(|violation| violation.rule) else {
+        return setup.clone();
+    };
     let mut best = setup.clone();
     let mut still = |candidate: &Setup| {
         tries = tries.saturating_sub(1);

@@ -1,6 +1,6 @@
 //! Whether an answer is the one that was expected, and what the tree learns from it.
 
-use super::tree::{Expect, Tree};
+use super::tree::{Expect, Node, Tree};
 use std::collections::BTreeMap;
 use zest_types::request::Dirent;
 use zest_types::{Attr, Errno, FileType, Ino, Name, Response, ServeResult};
@@ -11,7 +11,9 @@ pub fn agree(tree: &mut Tree, expect: &Expect, answer: &ServeResult) -> Result<(
     match (expect, answer) {
         (Expect::Anything, _) => Ok(()),
         (Expect::Fail(errnos), Err(errno)) if errnos.contains(errno) => Ok(()),
-        (Expect::Fail(errnos), Err(errno)) => Err(format!("failed with {errno:?}, expected {}", list(errnos))),
+        (Expect::Fail(errnos), Err(errno)) => {
+            Err(format!("failed with {errno:?}, expected {}", list(errnos)))
+        }
         (Expect::Fail(errnos), Ok(_)) => Err(format!("succeeded, expected {}", list(errnos))),
         (_, Err(errno)) => Err(format!("failed with {errno:?}, expected success")),
         (expect, Ok(response)) => success(tree, expect, response),
@@ -28,24 +30,43 @@ fn success(tree: &mut Tree, expect: &Expect, response: &Response) -> Result<(), 
         (Expect::Done, _) => Ok(()),
         (
             Expect::Node(id, node),
-            Response::Entry { ino, attr } | Response::Attr { ino, attr } | Response::Created { ino, attr, .. },
+            Response::Entry { ino, attr }
+            | Response::Attr { ino, attr }
+            | Response::Created { ino, attr, .. },
         ) => {
             if !tree.learn(*id, *ino) {
                 return Err(format!("shows inode {ino}, which is not the node that is there"));
             }
-            if let Some(difference) = node.differs(attr) {
-                return Err(format!("shows {difference} (inode {ino})"));
+            // Attributes may be those at the moment of the change, or newer ones.
+            let newest = tree.node(*id).cloned();
+            let fits = |node: &Node| node.differs(attr).is_none();
+            match newest
+                .as_deref()
+                .filter(|newest| fits(newest))
+                .or_else(|| Some(&**node).filter(|node| fits(node)))
+            {
+                Some(node) => tree.learn_times(*id, node, attr),
+                None => {
+                    return Err(format!("shows {} (inode {ino})", node.differs(attr).unwrap_or_default()));
+                }
             }
-            tree.learn_times(*id, node, attr);
             Ok(())
         }
         (Expect::Bytes(right), Response::Target(seen) | Response::Xattr(seen)) => {
-            if right == seen { Ok(()) } else { Err(format!("shows {} bytes that are not those set", seen.len())) }
+            if right == seen {
+                Ok(())
+            } else {
+                Err(format!("shows {} bytes that are not those set", seen.len()))
+            }
         }
         (Expect::Names(right), Response::XattrNames(seen)) => {
             let mut seen = seen.clone();
             seen.sort();
-            if *right == seen { Ok(()) } else { Err(format!("lists attributes {seen:?}, expected {right:?}")) }
+            if *right == seen {
+                Ok(())
+            } else {
+                Err(format!("lists attributes {seen:?}, expected {right:?}"))
+            }
         }
         (Expect::Listing(right), Response::Dirents(seen)) => listing(tree, right, seen),
         (_, other) => Err(format!("answered with {other:?}, which does not fit the request")),
@@ -63,7 +84,9 @@ fn listing(tree: &mut Tree, right: &BTreeMap<Name, (FileType, u64)>, seen: &[Dir
         return Err(format!("does not list {missing}"));
     }
     for (name, entry) in names {
-        let Some((kind, id)) = right.get(&name) else { return Err(format!("lists {name}, which is not there")) };
+        let Some((kind, id)) = right.get(&name) else {
+            return Err(format!("lists {name}, which is not there"));
+        };
         if *kind != entry.kind || !tree.learn(*id, entry.ino) {
             return Err(format!("lists {name} as {:?} {}, which it is not", entry.kind, entry.ino));
         }
@@ -75,9 +98,11 @@ fn listing(tree: &mut Tree, right: &BTreeMap<Name, (FileType, u64)>, seen: &[Dir
 #[must_use]
 pub fn shown(answer: &ServeResult) -> Option<(Ino, &Attr)> {
     match answer {
-        Ok(Response::Entry { ino, attr } | Response::Attr { ino, attr } | Response::Created { ino, attr, .. }) => {
-            Some((*ino, attr))
-        }
+        Ok(
+            Response::Entry { ino, attr }
+            | Response::Attr { ino, attr }
+            | Response::Created { ino, attr, .. },
+        ) => Some((*ino, attr)),
         _ => None,
     }
 }

@@ -28,6 +28,7 @@ pub struct Body {
     versions: Vec<Version>,
     floor: usize,
     doubtful: bool,
+    unknown: bool,
 }
 
 impl Default for Body {
@@ -40,7 +41,12 @@ impl Body {
     /// A file that is like this now, durably.
     #[must_use]
     pub fn new(content: Content, mtime: Stamp) -> Body {
-        Body { versions: vec![Version { from: 0, until: Tick::MAX, content, mtime }], floor: 0, doubtful: false }
+        Body {
+            versions: vec![Version { from: 0, until: Tick::MAX, content, mtime }],
+            floor: 0,
+            doubtful: false,
+            unknown: false,
+        }
     }
 
     /// The newest version.
@@ -79,6 +85,12 @@ impl Body {
     /// An input/output error was reported for this file: what was written since the last fsync may be lost.
     pub fn failed(&mut self) {
         self.doubtful = true;
+    }
+
+    /// Bytes came into this file from one of which they may be lost: nobody knows what is in it.
+    pub fn mixed(&mut self) {
+        self.doubtful = true;
+        self.unknown = true;
     }
 
     /// An fsync was acknowledged that was asked for at `tick`: what was made before survives a crash.
@@ -131,7 +143,7 @@ impl Body {
     /// world, so any version since the last fsync will do, byte by byte.
     pub fn check_read(&self, lax: bool, offset: u64, size: u64, seen: &[u8]) -> Result<(), String> {
         let right = self.last().content.read(offset, size);
-        if right == seen || ((lax || self.doubtful) && self.is_mix(offset, size, seen)) {
+        if self.unknown || right == seen || ((lax || self.doubtful) && self.is_mix(offset, size, seen)) {
             return Ok(());
         }
         Err(describe(offset, &right, seen))
@@ -139,6 +151,9 @@ impl Body {
 
     /// Whether a file found after a crash is right, in the ranges that were read.
     pub fn check_recovered(&self, len: u64, ranges: &[(u64, Vec<u8>)], mtime: Time) -> Result<(), String> {
+        if self.unknown {
+            return Ok(());
+        }
         let since = &self.versions[self.floor..];
         // A write that makes the file longer may be found in part, like any unflushed write.
         let between = since.windows(2).any(|pair| pair[0].content.len < len && len < pair[1].content.len);
@@ -195,6 +210,7 @@ fn describe(offset: u64, right: &[u8], seen: &[u8]) -> String {
     }
     let at = right.iter().zip(seen).position(|(a, b)| a != b).unwrap_or(0);
     let end = right.iter().zip(seen).rposition(|(a, b)| a != b).unwrap_or(0) + 1;
-    let zeros = if seen[at..end.min(seen.len())].iter().all(|byte| *byte == 0) { ", zeros instead" } else { "" };
+    let zeros =
+        if seen[at..end.min(seen.len())].iter().all(|byte| *byte == 0) { ", zeros instead" } else { "" };
     format!("bytes {} to {} are wrong{zeros}", offset + at as u64, offset + end as u64)
 }

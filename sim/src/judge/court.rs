@@ -117,10 +117,10 @@ impl Court {
         };
         let named = |text: String| Violation::new("answer", format!("{} {text}", words(&call.request)));
         self.history.answered(id, answer, self.tick, now).map_err(named)?;
-        self.check_bytes(&call, answer, now).map_err(|text| {
-            Violation::new("content", format!("{} {text}", words(&call.request)))
-        })?;
-        self.check_attr(&call, answer).map_err(|text| Violation::new("attributes", format!("{} {text}", words(&call.request))))?;
+        self.check_bytes(&call, answer, now)
+            .map_err(|text| Violation::new("content", format!("{} {text}", words(&call.request))))?;
+        self.check_attr(&call, answer)
+            .map_err(|text| Violation::new("attributes", format!("{} {text}", words(&call.request))))?;
         if answer.is_ok() {
             self.keep_promise(&call);
         }
@@ -190,7 +190,8 @@ impl Court {
     }
 
     fn change_of(&self, request: &Request<'static>) -> Option<(Ino, (Content, Touch))> {
-        let last = |ino: Ino| self.bodies.get(&ino).map(|body| body.last().content.clone()).unwrap_or_default();
+        let last =
+            |ino: Ino| self.bodies.get(&ino).map(|body| body.last().content.clone()).unwrap_or_default();
         match request {
             Request::Write { ino, offset, data, .. } => {
                 let mut content = last(*ino);
@@ -217,7 +218,11 @@ impl Court {
     fn check_bytes(&mut self, call: &Heard, answer: &ServeResult, now: Time) -> Result<(), String> {
         let changed = match &call.request {
             Request::Write { ino, .. } | Request::Fallocate { ino, .. } => Some(*ino),
-            Request::SetAttr { ino, set, .. } if self.is_file(*ino) && (set.size.is_some() || set.mtime.is_some()) => Some(*ino),
+            Request::SetAttr { ino, set, .. }
+                if self.is_file(*ino) && (set.size.is_some() || set.mtime.is_some()) =>
+            {
+                Some(*ino)
+            }
             Request::Open { ino, flags } if flags & O_TRUNC != 0 && self.is_file(*ino) => Some(*ino),
             Request::CopyRange { to, .. } => Some(*to),
             _ => None,
@@ -233,16 +238,24 @@ impl Court {
             }
             (Request::Lseek { ino, offset, what, .. }, answer) => {
                 let body = self.bodies.entry(*ino).or_default();
-                if body.is_doubtful() || self.terms.lax_reads { Ok(()) } else { check_seek(body, *offset, *what, answer) }
+                if body.is_doubtful() || self.terms.lax_reads {
+                    Ok(())
+                } else {
+                    check_seek(body, *offset, *what, answer)
+                }
             }
             (Request::SyncAll, Err(errno)) if is_failure(*errno) && self.terms.lenient => {
                 self.bodies.values_mut().for_each(Body::failed);
                 Ok(())
             }
             (Request::SyncAll, Err(errno)) => Err(format!("failed with {errno:?}, expected success")),
-            (Request::Read { ino, .. } | Request::Fsync { ino, .. } | Request::Flush { ino, .. } | Request::Release { ino, .. }, Err(errno)) => {
-                self.check_failure(*ino, *errno)
-            }
+            (
+                Request::Read { ino, .. }
+                | Request::Fsync { ino, .. }
+                | Request::Flush { ino, .. }
+                | Request::Release { ino, .. },
+                Err(errno),
+            ) => self.check_failure(*ino, *errno),
             _ => Ok(()),
         }
     }
@@ -255,15 +268,30 @@ impl Court {
         Err(format!("failed with {errno:?}, expected success"))
     }
 
-    fn check_change(&mut self, ino: Ino, request: &Request<'_>, answer: &ServeResult, now: Time) -> Result<(), String> {
+    fn check_change(
+        &mut self,
+        ino: Ino,
+        request: &Request<'_>,
+        answer: &ServeResult,
+        now: Time,
+    ) -> Result<(), String> {
         let tick = self.tick;
         let source = match request {
-            Request::CopyRange { from, .. } => self.bodies.get(from).map(|body| body.before_last(*from == ino)),
+            Request::CopyRange { from, .. } => {
+                self.bodies.get(from).map(|body| (body.before_last(*from == ino), body.is_doubtful()))
+            }
             _ => None,
         };
         let body = self.bodies.entry(ino).or_default();
+        if source.as_ref().is_some_and(|(_, doubtful)| *doubtful) {
+            body.mixed();
+            body.made(tick, now);
+            return Ok(());
+        }
+        let source = source.map(|(content, _)| content);
         match (request, answer) {
-            (Request::Open { .. }, Err(Errno::ENOENT | Errno::ESTALE)) | (Request::SetAttr { .. }, Err(Errno::ENOENT | Errno::ESTALE)) => {
+            (Request::Open { .. }, Err(Errno::ENOENT | Errno::ESTALE))
+            | (Request::SetAttr { .. }, Err(Errno::ENOENT | Errno::ESTALE)) => {
                 body.refused(); // whether that is right is for the tree to say
                 return Ok(());
             }
@@ -302,11 +330,18 @@ impl Court {
         let quiet = !self.heard.values().any(|other| touches(&other.request, ino));
         let body = self.bodies.entry(ino).or_default();
         if !lax && !body.allows_len(from, until, attr.length) {
-            return Err(format!("shows length {}, expected {} (inode {ino})", attr.length, body.last().content.len));
+            return Err(format!(
+                "shows length {}, expected {} (inode {ino})",
+                attr.length,
+                body.last().content.len
+            ));
         }
         if !lax && !body.allows_mtime(from, until, attr.mtime) {
             let right = body.last().mtime;
-            return Err(format!("shows mtime {:?}, expected {:?} to {:?} (inode {ino})", attr.mtime, right.low, right.high));
+            return Err(format!(
+                "shows mtime {:?}, expected {:?} to {:?} (inode {ino})",
+                attr.mtime, right.low, right.high
+            ));
         }
         if quiet && !lax {
             body.learn_mtime(from, attr.mtime);
@@ -334,7 +369,10 @@ fn body_of(seen: &Found) -> Body {
 
 fn touches(request: &Request<'_>, of: Ino) -> bool {
     match request {
-        Request::Write { ino, .. } | Request::SetAttr { ino, .. } | Request::Fallocate { ino, .. } | Request::Open { ino, .. } => *ino == of,
+        Request::Write { ino, .. }
+        | Request::SetAttr { ino, .. }
+        | Request::Fallocate { ino, .. }
+        | Request::Open { ino, .. } => *ino == of,
         Request::CopyRange { to, .. } => *to == of,
         _ => false,
     }
@@ -358,7 +396,9 @@ fn allocated(mut content: Content, offset: u64, len: u64, mode: Fallocate) -> Co
     match mode {
         Fallocate::KeepSize => {}
         Fallocate::Allocate => content.grow(end),
-        Fallocate::PunchHole | Fallocate::ZeroRangeKeepSize => content.clear(offset, end.min(content.len.max(offset))),
+        Fallocate::PunchHole | Fallocate::ZeroRangeKeepSize => {
+            content.clear(offset, end.min(content.len.max(offset)))
+        }
         Fallocate::ZeroRange => {
             content.clear(offset, end);
             content.grow(end);
@@ -369,14 +409,25 @@ fn allocated(mut content: Content, offset: u64, len: u64, mode: Fallocate) -> Co
 
 fn check_seek(body: &Body, offset: u64, what: SeekWhat, answer: &ServeResult) -> Result<(), String> {
     let content = &body.last().content;
-    let zeros = |from: u64, to: u64| content.read(from, to.saturating_sub(from)).iter().all(|byte| *byte == 0);
+    let zeros =
+        |from: u64, to: u64| content.read(from, to.saturating_sub(from)).iter().all(|byte| *byte == 0);
     match (what, answer) {
         (_, Err(Errno::ENXIO)) if offset >= content.len => Ok(()),
         (SeekWhat::Data, Err(Errno::ENXIO)) if zeros(offset, content.len) => Ok(()),
-        (_, Ok(_)) if offset >= content.len => Err(format!("found something behind the end at {}", content.len)),
-        (SeekWhat::Data, Ok(Response::Offset(at))) if *at >= offset && *at < content.len && zeros(offset, *at) => Ok(()),
+        (_, Ok(_)) if offset >= content.len => {
+            Err(format!("found something behind the end at {}", content.len))
+        }
+        (SeekWhat::Data, Ok(Response::Offset(at)))
+            if *at >= offset && *at < content.len && zeros(offset, *at) =>
+        {
+            Ok(())
+        }
         (SeekWhat::Hole, Ok(Response::Offset(at))) if *at == content.len => Ok(()),
-        (SeekWhat::Hole, Ok(Response::Offset(at))) if *at >= offset && *at < content.len && zeros(*at, *at + 1) => Ok(()),
+        (SeekWhat::Hole, Ok(Response::Offset(at)))
+            if *at >= offset && *at < content.len && zeros(*at, *at + 1) =>
+        {
+            Ok(())
+        }
         (_, answer) => Err(format!("answered {answer:?}, which the bytes of the file contradict")),
     }
 }
@@ -385,7 +436,9 @@ fn check_seek(body: &Body, offset: u64, what: SeekWhat, answer: &ServeResult) ->
 #[must_use]
 pub fn words(request: &Request<'_>) -> String {
     match request {
-        Request::Write { ino, offset, data, .. } => format!("write of {} bytes at {offset} to inode {ino}", data.len()),
+        Request::Write { ino, offset, data, .. } => {
+            format!("write of {} bytes at {offset} to inode {ino}", data.len())
+        }
         Request::Read { ino, offset, size, .. } => format!("read of {size} bytes at {offset} of inode {ino}"),
         other => format!("{other:?}"),
     }

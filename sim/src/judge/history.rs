@@ -105,8 +105,16 @@ impl History {
     }
 
     /// A call was answered. The text says what the answer contradicts.
-    pub fn answered(&mut self, id: CallId, answer: &ServeResult, tick: Tick, now: Time) -> Result<(), String> {
-        let Some(call) = self.pending.get(&id).cloned() else { return Err(format!("call {id} answered twice")) };
+    pub fn answered(
+        &mut self,
+        id: CallId,
+        answer: &ServeResult,
+        tick: Tick,
+        now: Time,
+    ) -> Result<(), String> {
+        let Some(call) = self.pending.get(&id).cloned() else {
+            return Err(format!("call {id} answered twice"));
+        };
         if let Some(logged) = self.log.iter_mut().rev().find(|logged| logged.id == id) {
             logged.answer = Some((tick, now, answer.clone()));
         }
@@ -152,7 +160,11 @@ impl History {
         }
         self.pending.remove(&id);
         self.worlds = order;
-        if self.worlds.is_empty() { Err(why.unwrap_or_else(|| "no order explains this".into())) } else { Ok(()) }
+        if self.worlds.is_empty() {
+            Err(why.unwrap_or_else(|| "no order explains this".into()))
+        } else {
+            Ok(())
+        }
     }
 
     /// Everything answered before `tick` survives a crash from now on.
@@ -235,7 +247,14 @@ impl History {
 
 impl Logged {
     fn is_certain(&self) -> bool {
-        !matches!(&self.answer, None | Some((_, _, Err(Errno::EIO | Errno::ETIMEDOUT | Errno::EAGAIN | Errno::EINTR | Errno::ENOSPC))))
+        !matches!(
+            &self.answer,
+            None | Some((
+                _,
+                _,
+                Err(Errno::EIO | Errno::ETIMEDOUT | Errno::EAGAIN | Errno::EINTR | Errno::ENOSPC)
+            ))
+        )
     }
 
     fn is_before(&self, tick: Tick) -> bool {

@@ -6,6 +6,7 @@ pub mod body;
 pub mod content;
 pub mod court;
 pub mod history;
+pub mod invariants;
 pub mod noise;
 pub mod recovered;
 pub mod stamp;

@@ -59,12 +59,19 @@ pub fn same_tree(tree: &Tree, found: &Recovered) -> Result<(), String> {
 /// The tree that was found, with node numbers from `first` on.
 #[must_use]
 pub fn as_tree(found: &Recovered, first: NodeId) -> Tree {
-    let ids: BTreeMap<Ino, NodeId> =
-        found.nodes.keys().filter(|ino| **ino != Ino::ROOT).copied().zip(first..).chain([(Ino::ROOT, 0)]).collect();
+    let ids: BTreeMap<Ino, NodeId> = found
+        .nodes
+        .keys()
+        .filter(|ino| **ino != Ino::ROOT)
+        .copied()
+        .zip(first..)
+        .chain([(Ino::ROOT, 0)])
+        .collect();
     let node = |ino: &Ino| {
         let seen = found.nodes.get(ino)?;
         let attr = &seen.attr;
-        let entries = seen.entries.iter().filter_map(|(name, ino)| Some((name.clone(), *ids.get(ino)?))).collect();
+        let entries =
+            seen.entries.iter().filter_map(|(name, ino)| Some((name.clone(), *ids.get(ino)?))).collect();
         Some(Node {
             mode: attr.mode,
             uid: attr.uid,

@@ -120,7 +120,9 @@ impl Node {
         [("mtime", self.mtime, attr.mtime), ("ctime", self.ctime, attr.ctime)]
             .into_iter()
             .find(|(_, right, seen)| !right.holds(*seen))
-            .map(|(what, right, seen)| format!("{what} {seen:?}, expected {:?} to {:?}", right.low, right.high))
+            .map(|(what, right, seen)| {
+                format!("{what} {seen:?}, expected {:?} to {:?}", right.low, right.high)
+            })
     }
 }
 
@@ -145,6 +147,12 @@ impl Tree {
     pub fn node_of(&self, ino: Ino) -> Option<(NodeId, &Rc<Node>)> {
         let id = self.by_ino.get(&ino)?;
         Some((*id, self.nodes.get(id)?))
+    }
+
+    /// A node, if it is still there.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<&Rc<Node>> {
+        self.nodes.get(&id)
     }
 
     /// Learns what the accused calls a node. False when that can't be.
@@ -254,7 +262,9 @@ impl Tree {
                 }
                 Ok(Expect::Done)
             }
-            Request::SetXattr { ino, name, value, mode } => self.set_xattr(self.find(*ino)?, name, value, *mode, when),
+            Request::SetXattr { ino, name, value, mode } => {
+                self.set_xattr(self.find(*ino)?, name, value, *mode, when)
+            }
             Request::RemoveXattr { ino, name } => {
                 let id = self.find(*ino)?;
                 if !self.nodes[&id].xattrs.contains_key(name) {
@@ -266,7 +276,9 @@ impl Tree {
             }
             Request::GetXattr { ino, name } => {
                 let node = &self.nodes[&self.find(*ino)?];
-                node.xattrs.get(name).map_or_else(|| fail(Errno::ENODATA), |value| Ok(Expect::Bytes(value.clone())))
+                node.xattrs
+                    .get(name)
+                    .map_or_else(|| fail(Errno::ENODATA), |value| Ok(Expect::Bytes(value.clone())))
             }
             Request::ListXattr { ino } => {
                 Ok(Expect::Names(self.nodes[&self.find(*ino)?].xattrs.keys().cloned().collect()))
@@ -297,13 +309,19 @@ impl Tree {
 
     fn readlink(&self, id: NodeId) -> Verdict {
         let node = &self.nodes[&id];
-        if node.kind == FileType::Symlink { Ok(Expect::Bytes(node.target.clone())) } else { fail(Errno::EINVAL) }
+        if node.kind == FileType::Symlink {
+            Ok(Expect::Bytes(node.target.clone()))
+        } else {
+            fail(Errno::EINVAL)
+        }
     }
 
     fn listing(&self, ino: Ino) -> Verdict {
         let dir = self.dir(ino)?;
         let entries = &self.nodes[&dir].entries;
-        Ok(Expect::Listing(entries.iter().map(|(name, id)| (name.clone(), (self.nodes[id].kind, *id))).collect()))
+        Ok(Expect::Listing(
+            entries.iter().map(|(name, id)| (name.clone(), (self.nodes[id].kind, *id))).collect(),
+        ))
     }
 
     fn make(&mut self, call: u64, parent: Ino, name: &Name, mut node: Node, when: Stamp) -> Verdict {
@@ -324,7 +342,15 @@ impl Tree {
         self.shown(call)
     }
 
-    fn create(&mut self, call: u64, parent: Ino, name: &Name, mut node: Node, flags: u32, when: Stamp) -> Verdict {
+    fn create(
+        &mut self,
+        call: u64,
+        parent: Ino,
+        name: &Name,
+        mut node: Node,
+        flags: u32,
+        when: Stamp,
+    ) -> Verdict {
         const O_EXCL: u32 = 0o200;
         if let Ok(id) = self.child(parent, name) {
             if flags & O_EXCL != 0 || self.nodes[&id].kind != FileType::File {
@@ -406,7 +432,12 @@ impl Tree {
     }
 
     /// Everything that speaks against a rename.
-    fn rename_errnos(&self, from: (NodeId, NodeId), to: (NodeId, Option<NodeId>), mode: RenameMode) -> Vec<Errno> {
+    fn rename_errnos(
+        &self,
+        from: (NodeId, NodeId),
+        to: (NodeId, Option<NodeId>),
+        mode: RenameMode,
+    ) -> Vec<Errno> {
         let (node, mut errnos) = (&self.nodes[&from.1], Vec::new());
         let exchange = mode == RenameMode::Exchange;
         if node.is_dir() && self.is_within(to.0, from.1) {
@@ -438,7 +469,9 @@ impl Tree {
     fn rename(&mut self, from: (Ino, &Name), to: (Ino, &Name), mode: RenameMode, when: Stamp) -> Verdict {
         let (old_dir, new_dir) = match (self.dir(from.0), self.dir(to.0)) {
             (Ok(old), Ok(new)) => (old, new),
-            (old, new) => return Err(old.err().into_iter().chain(new.err()).flatten().chain([Errno::ENOENT]).collect()),
+            (old, new) => {
+                return Err(old.err().into_iter().chain(new.err()).flatten().chain([Errno::ENOENT]).collect());
+            }
         };
         let id = self.child(from.0, from.1)?;
         let target = self.child(to.0, to.1).ok();

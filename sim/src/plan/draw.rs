@@ -1,7 +1,7 @@
 //! Draws a run from a seed. Few names, so that users collide; offsets near the borders of blocks, pages and
 //! chunks, where mistakes live. Some worlds have no faults, some one class, some many.
 
-use super::{EngineKind, Ending, Path, Round, Setup, Step};
+use super::{Ending, EngineKind, Path, Round, Setup, Step};
 use crate::devices::{Fault, SimChance};
 use zest_world::Chance;
 
@@ -172,6 +172,12 @@ fn of_names(chance: &SimChance) -> Step {
         35 => Step::RemoveXattr { path: path(chance), name: chance.below(3) as u8 },
         36 | 37 => Step::List { path: directory(chance) },
         38 => Step::FsyncDir { path: directory(chance) },
-        _ => if chance.permille(300) { Step::SyncAll } else { Step::Statfs },
+        _ => {
+            if chance.permille(300) {
+                Step::SyncAll
+            } else {
+                Step::Statfs
+            }
+        }
     }
 }

@@ -34,41 +34,138 @@ impl fmt::Display for Path {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Step {
-    Create { path: Path, slot: u8, excl: bool },
-    Mkdir { path: Path, mode: u16 },
-    Mkfifo { path: Path },
-    Symlink { path: Path, len: u16 },
-    Unlink { path: Path },
-    Rmdir { path: Path },
+    Create {
+        path: Path,
+        slot: u8,
+        excl: bool,
+    },
+    Mkdir {
+        path: Path,
+        mode: u16,
+    },
+    Mkfifo {
+        path: Path,
+    },
+    Symlink {
+        path: Path,
+        len: u16,
+    },
+    Unlink {
+        path: Path,
+    },
+    Rmdir {
+        path: Path,
+    },
     /// 0 replaces, 1 does not, 2 exchanges.
-    Rename { from: Path, to: Path, how: u8 },
-    Link { from: Path, to: Path },
-    Readlink { path: Path },
-    Stat { path: Path },
-    Chmod { path: Path, mode: u16 },
-    Chown { path: Path, uid: u32, gid: u32 },
-    Utimes { path: Path, sec: i64 },
-    Truncate { path: Path, size: u64 },
-    Resize { slot: u8, size: u64 },
-    Open { path: Path, slot: u8, trunc: bool },
-    Write { slot: u8, at: u64, len: u32 },
-    Read { slot: u8, at: u64, len: u32 },
-    Fsync { slot: u8 },
-    Flush { slot: u8 },
-    Close { slot: u8 },
-    Fstat { slot: u8 },
+    Rename {
+        from: Path,
+        to: Path,
+        how: u8,
+    },
+    Link {
+        from: Path,
+        to: Path,
+    },
+    Readlink {
+        path: Path,
+    },
+    Stat {
+        path: Path,
+    },
+    Chmod {
+        path: Path,
+        mode: u16,
+    },
+    Chown {
+        path: Path,
+        uid: u32,
+        gid: u32,
+    },
+    Utimes {
+        path: Path,
+        sec: i64,
+    },
+    Truncate {
+        path: Path,
+        size: u64,
+    },
+    Resize {
+        slot: u8,
+        size: u64,
+    },
+    Open {
+        path: Path,
+        slot: u8,
+        trunc: bool,
+    },
+    Write {
+        slot: u8,
+        at: u64,
+        len: u32,
+    },
+    Read {
+        slot: u8,
+        at: u64,
+        len: u32,
+    },
+    Fsync {
+        slot: u8,
+    },
+    Flush {
+        slot: u8,
+    },
+    Close {
+        slot: u8,
+    },
+    Fstat {
+        slot: u8,
+    },
     /// 0 allocate, 1 keep size, 2 punch, 3 zero, 4 zero and keep size.
-    Fallocate { slot: u8, at: u64, len: u64, how: u8 },
-    Copy { slot: u8, at: u64, to: u8, to_at: u64, len: u64 },
-    Seek { slot: u8, at: u64, hole: bool },
+    Fallocate {
+        slot: u8,
+        at: u64,
+        len: u64,
+        how: u8,
+    },
+    Copy {
+        slot: u8,
+        at: u64,
+        to: u8,
+        to_at: u64,
+        len: u64,
+    },
+    Seek {
+        slot: u8,
+        at: u64,
+        hole: bool,
+    },
     /// 0 any, 1 must not exist, 2 must exist.
-    SetXattr { path: Path, name: u8, len: u16, how: u8 },
-    GetXattr { path: Path, name: u8 },
-    ListXattr { path: Path },
-    RemoveXattr { path: Path, name: u8 },
-    List { path: Path },
-    FsyncDir { path: Path },
+    SetXattr {
+        path: Path,
+        name: u8,
+        len: u16,
+        how: u8,
+    },
+    GetXattr {
+        path: Path,
+        name: u8,
+    },
+    ListXattr {
+        path: Path,
+    },
+    RemoveXattr {
+        path: Path,
+        name: u8,
+    },
+    List {
+        path: Path,
+    },
+    FsyncDir {
+        path: Path,
+    },
     SyncAll,
     Statfs,
-    Pause { ms: u64 },
+    Pause {
+        ms: u64,
+    },
 }

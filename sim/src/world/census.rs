@@ -1,11 +1,98 @@
-//! Counts the records of a volume and the objects of its store, for the judge's invariants.
+//! Counts the records of a volume and the objects of its store, for the judge's invariants. Reads through the
+//! engine's own trait, so it sees what the product would see.
 
 use super::incarnation::Media;
 use crate::judge::Violation;
+use crate::judge::invariants::{self, Volume};
+use std::collections::BTreeSet;
+use zest_metadata::{Counter, Engine, EngineError, Key, Record, Scan};
+use zest_types::{FileType, Ino};
 use zest_vfs::Mount;
 
 /// Whether all invariants hold.
 pub async fn check(media: &Media, mount: &Mount) -> Result<(), Violation> {
-    let _ = (media, mount);
+    let engine = &**mount.engine();
+    let volume = count(media, engine).await.map_err(|error| Violation::new("census", error.to_string()))?;
+    invariants::check(&volume)
+}
+
+async fn count(media: &Media, engine: &dyn Engine) -> Result<Volume, EngineError> {
+    let mut volume = Volume {
+        name: "sim-volume".into(),
+        block_size: u64::from(media.setup.block_kib) * 1024,
+        objects: media.objects.sizes(),
+        ..Volume::default()
+    };
+    let everything = usize::MAX;
+    for (key, _) in engine.scan(&Scan::Sustained { limit: everything }).await? {
+        if let Key::Sustained { ino, .. } = key {
+            volume.sustained.insert(ino);
+        }
+    }
+    for (key, _) in engine.scan(&Scan::Deleted { limit: everything }).await? {
+        if let Key::Deleted { ino, .. } = key {
+            volume.deleted.insert(ino);
+        }
+    }
+    for (key, record) in engine.scan(&Scan::SliceRefs { limit: everything }).await? {
+        if let (Key::SliceRef { id, size }, Record::Count(count)) = (key, record) {
+            volume.references.insert((id, size), count);
+        }
+    }
+    nodes(engine, &mut volume).await?;
+    let counters =
+        engine.read(&[Key::Counter(Counter::UsedSpace), Key::Counter(Counter::TotalInodes)]).await?;
+    let number = |at: usize| match counters.get(at) {
+        Some(Some(Record::Count(count))) => *count,
+        _ => 0,
+    };
+    volume.used = (number(0), number(1));
+    Ok(volume)
+}
+
+/// Walks from the root, the trash and everything held, and counts what it meets.
+async fn nodes(engine: &dyn Engine, volume: &mut Volume) -> Result<(), EngineError> {
+    let mut queue: Vec<Ino> = vec![Ino::ROOT, Ino::TRASH];
+    queue.extend(volume.sustained.iter().chain(&volume.deleted).copied());
+    let mut seen = BTreeSet::new();
+    while let Some(ino) = queue.pop() {
+        if !seen.insert(ino) {
+            continue;
+        }
+        let found = engine.read(&[Key::Attr(ino), Key::DirStat(ino)]).await?;
+        let kind = match found.first() {
+            Some(Some(Record::Attr(attr))) => {
+                volume.attrs.insert(ino, attr.clone());
+                attr.kind
+            }
+            _ if volume.deleted.contains(&ino) => FileType::File,
+            _ => continue,
+        };
+        if let Some(Some(Record::DirStat { length, space, inodes })) = found.get(1) {
+            volume.statistics.insert(ino, (*length, *space, *inodes));
+        }
+        if kind == FileType::Directory {
+            let entries = Scan::Dentries { dir: ino, after: None, limit: usize::MAX };
+            for (key, record) in engine.scan(&entries).await? {
+                if let (Key::Dentry(dir, name), Record::Dentry { kind, ino }) = (key, record) {
+                    volume.dentries.insert((dir, name), (kind, ino));
+                    queue.push(ino);
+                }
+            }
+            continue;
+        }
+        for (key, record) in engine.scan(&Scan::Parents(ino)).await? {
+            if let (Key::Parent { ino, parent }, Record::Count(count)) = (key, record) {
+                volume.parents.insert((ino, parent), count);
+            }
+        }
+        if kind == FileType::File {
+            for (key, record) in engine.scan(&Scan::Chunks { ino, from: 0, limit: usize::MAX }).await? {
+                if let (Key::Chunk(ino, index), Record::Slices(list)) = (key, record) {
+                    volume.chunks.insert((ino, index), list);
+                }
+            }
+        }
+    }
     Ok(())
 }

@@ -6,10 +6,11 @@ use super::look::look;
 use super::scene::{Bench, Scene};
 use super::user::User;
 use crate::devices::{
-    DiskMedia, Fates, Life, ObjectMedia, SimChance, SimClock, SimDisk, SimObjects, SimOffload, SimRecords, Tape,
+    DiskMedia, Fates, Life, ObjectMedia, SimChance, SimClock, SimDisk, SimObjects, SimOffload, SimRecords,
+    Tape,
 };
 use crate::judge::{Court, Terms, Violation};
-use crate::plan::{EngineKind, Ending, Round, Setup};
+use crate::plan::{Ending, EngineKind, Round, Setup};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use zest_metadata::{CommitError, Engine, Key};
 use zest_types::volume::Settings;
 use zest_types::{Errno, Time};
 use zest_vfs::{Mount, Options, Role, Stage};
-use zest_world::{Clock, World};
+use zest_world::World;
 
 /// What outlives every incarnation.
 pub struct Media {
@@ -47,8 +48,6 @@ pub struct Progress {
     pub done: Cell<bool>,
     /// The volume was left in good order.
     pub unmounted: Cell<bool>,
-    /// The last time anybody heard of.
-    pub last: Cell<Time>,
 }
 
 /// What one incarnation is to do.
@@ -102,12 +101,12 @@ pub async fn live(media: Rc<Media>, task: Task) {
         Ok(mount) => mount,
         Err(errno) => return failed(&media, &task, "mount", format!("mounting fails: {errno}")),
     };
-    let scene = Scene::new(mount.vfs.clone(), clock, task.life.clone(), media.tape.clone(), media.bench.clone());
+    let scene =
+        Scene::new(mount.vfs.clone(), clock, task.life.clone(), media.tape.clone(), media.bench.clone());
     let scene = Rc::new(scene);
     if inspect(&media, &task, &scene, &mount).await {
         play(&task, &scene, &mount).await;
     }
-    task.progress.last.set(scene.clock.now());
     task.progress.done.set(true);
 }
 

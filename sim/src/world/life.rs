@@ -63,7 +63,14 @@ pub fn live(setup: &Setup, telling: bool) -> Outcome {
     History::new(media.clone()).run();
     let (tape, words) = media.tape.take();
     let violation = media.bench.borrow_mut().violation.take();
-    Outcome { digest: media.tape.digest(), events: media.tape.count(), violation, fired: media.fates.fired(), tape, words }
+    Outcome {
+        digest: media.tape.digest(),
+        events: media.tape.count(),
+        violation,
+        fired: media.fates.fired(),
+        tape,
+        words,
+    }
 }
 
 struct History {
@@ -84,14 +91,16 @@ impl History {
         builder.rng_seed(madsim::rand::random()).tick_duration(TICK).epoch(SystemTime::now());
         builder.simulation_duration(Duration::from_secs(1 << 30));
         let mut sim = builder.build();
-        let rounds: Vec<Option<Round>> = self.media.setup.rounds.iter().cloned().map(Some).chain([None]).collect();
+        let rounds: Vec<Option<Round>> =
+            self.media.setup.rounds.iter().cloned().map(Some).chain([None]).collect();
         let (mut orderly, mut durable, mut started) = (true, Time::new(i64::MIN, 0), false);
         for (number, round) in rounds.into_iter().enumerate() {
             let life = Arc::new(Life::new(round.as_ref().and_then(|round| round.dies_at)));
             let progress = Rc::new(Progress::default());
             let cut = round.as_ref().is_some_and(|round| round.ending == Ending::Cut);
             let (number, age) = (number as u64, self.age);
-            let now = Task { number, round, life: life.clone(), progress: progress.clone(), age, orderly, durable };
+            let now =
+                Task { number, round, life: life.clone(), progress: progress.clone(), age, orderly, durable };
             *task.borrow_mut() = Some(now);
             if started {
                 sim.bounce("client");
@@ -114,7 +123,10 @@ impl History {
             }
             self.end(&mut sim, &life, cut);
             orderly = progress.unmounted.get();
-            durable = Time::new(progress.last.get().sec - DURABLE_AFTER, progress.last.get().nsec);
+            let slow = self.media.setup.faults.contains_key(&Fault::SlowOffload);
+            let last = self.media.bench.borrow().last;
+            durable =
+                if slow { Time::new(i64::MIN, 0) } else { Time::new(last.sec - DURABLE_AFTER, last.nsec) };
         }
     }
 

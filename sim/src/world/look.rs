@@ -42,8 +42,13 @@ async fn patient(scene: &Scene, request: Request<'static>) -> ServeResult {
 
 async fn node(scene: &Scene, ino: Ino, _path: &str) -> Result<Found, String> {
     let attr = attr_of(scene, ino).await?;
-    let mut found =
-        Found { attr, entries: BTreeMap::new(), xattrs: BTreeMap::new(), target: Vec::new(), ranges: Vec::new() };
+    let mut found = Found {
+        attr,
+        entries: BTreeMap::new(),
+        xattrs: BTreeMap::new(),
+        target: Vec::new(),
+        ranges: Vec::new(),
+    };
     match found.attr.kind {
         zest_types::FileType::Directory => {
             let all = entries(scene, ino).await.map_err(|errno| format!("can't be listed: {errno}"))?;
@@ -79,7 +84,9 @@ async fn node(scene: &Scene, ino: Ino, _path: &str) -> Result<Found, String> {
 async fn check_lookup(scene: &Scene, parent: Ino, entry: &zest_types::request::Dirent) -> Result<(), String> {
     match patient(scene, Request::Lookup { parent, name: entry.name.clone() }).await {
         Ok(Response::Entry { ino, attr }) if ino == entry.ino && attr.kind == entry.kind => Ok(()),
-        other => Err(format!("lists {} as {:?} {}, but lookup says {other:?}", entry.name, entry.kind, entry.ino)),
+        other => {
+            Err(format!("lists {} as {:?} {}, but lookup says {other:?}", entry.name, entry.kind, entry.ino))
+        }
     }
 }
 
@@ -135,7 +142,11 @@ async fn read(scene: &Scene, ino: Ino, handle: Handle, offset: u64, size: u64) -
     match patient(scene, Request::Read { ino, handle, offset, size: size as u32 }).await {
         Ok(Response::Data(pieces)) => {
             let bytes = pieces.concat();
-            if bytes.len() as u64 == size { Ok(bytes) } else { Err(format!("{} of {size} bytes at {offset}", bytes.len())) }
+            if bytes.len() as u64 == size {
+                Ok(bytes)
+            } else {
+                Err(format!("{} of {size} bytes at {offset}", bytes.len()))
+            }
         }
         other => Err(format!("{size} bytes at {offset} can't be read: {:?}", other.map(|_| ()))),
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::RwLock;
-use zest_types::{Caller, Errno, Ino, Request, ServeResult};
+use zest_types::{Caller, Errno, Ino, Request, ServeResult, Time};
 use zest_vfs::Vfs;
 use zest_world::{Clock, Event, Trace};
 
@@ -21,6 +21,8 @@ pub struct Bench {
     pub court: Option<Court>,
     /// The first violation.
     pub violation: Option<Violation>,
+    /// When something was answered last.
+    pub last: Time,
 }
 
 /// One incarnation, as its users see it.
@@ -44,7 +46,13 @@ pub const CALLER: Caller = Caller { uid: 0, gid: 0, pid: 1, check: false };
 impl Scene {
     /// A scene for a volume just mounted.
     #[must_use]
-    pub fn new(vfs: Vfs, clock: Arc<SimClock>, life: Arc<Life>, tape: Arc<Tape>, bench: Rc<RefCell<Bench>>) -> Scene {
+    pub fn new(
+        vfs: Vfs,
+        clock: Arc<SimClock>,
+        life: Arc<Life>,
+        tape: Arc<Tape>,
+        bench: Rc<RefCell<Bench>>,
+    ) -> Scene {
         Scene { vfs, clock, life, tape, bench, locks: RefCell::default() }
     }
 
@@ -100,7 +108,9 @@ impl Scene {
         self.tape.say(|| format!("user {user}: … {}", answer_words(&result)));
         let verdict = {
             let mut bench = self.bench.borrow_mut();
-            bench.court.as_mut().map_or(Ok(()), |court| court.answer(id, &result, self.clock.now()))
+            bench.last = self.clock.now();
+            let now = bench.last;
+            bench.court.as_mut().map_or(Ok(()), |court| court.answer(id, &result, now))
         };
         if let Err(violation) = verdict {
             self.violated(violation);
@@ -116,7 +126,10 @@ fn answer_words(result: &ServeResult) -> String {
         Ok(R::Data(pieces)) => format!("{} bytes", pieces.iter().map(|piece| piece.len()).sum::<usize>()),
         Ok(R::Dirents(entries)) => format!("{} entries", entries.len()),
         Ok(R::Entry { ino, attr } | R::Attr { ino, attr } | R::Created { ino, attr, .. }) => {
-            format!("inode {ino}: {:?} mode {:o} nlink {} length {}", attr.kind, attr.mode, attr.nlink, attr.length)
+            format!(
+                "inode {ino}: {:?} mode {:o} nlink {} length {}",
+                attr.kind, attr.mode, attr.nlink, attr.length
+            )
         }
         Ok(other) => format!("{other:?}"),
     }

@@ -1,0 +1,67 @@
+//! What must hold between the records of a volume and the objects of its store at any moment, whatever happened
+//! before. One file each; none knows how the accused keeps them.
+
+mod blocks;
+mod links;
+mod parents;
+mod references;
+mod statistics;
+mod usage;
+
+use super::court::Violation;
+use std::collections::{BTreeMap, BTreeSet};
+use zest_types::{Attr, FileType, Ino, Name, SliceId, SliceRecord};
+
+/// A volume, counted: everything its records say, and what its store holds.
+#[derive(Clone, Debug, Default)]
+pub struct Volume {
+    /// Name of the volume, as it begins the names of its objects.
+    pub name: String,
+    /// Bytes of a block.
+    pub block_size: u64,
+    /// Attributes of every node.
+    pub attrs: BTreeMap<Ino, Attr>,
+    /// Every directory entry.
+    pub dentries: BTreeMap<(Ino, Name), (FileType, Ino)>,
+    /// How many names a node has in a directory, where that is kept: node and directory.
+    pub parents: BTreeMap<(Ino, Ino), i64>,
+    /// Every chunk list.
+    pub chunks: BTreeMap<(Ino, u32), Vec<SliceRecord>>,
+    /// References of slices beyond the first.
+    pub references: BTreeMap<(SliceId, u32), i64>,
+    /// Bytes, space and entries of directories.
+    pub statistics: BTreeMap<Ino, (i64, i64, i64)>,
+    /// Nodes that were removed while open.
+    pub sustained: BTreeSet<Ino>,
+    /// Files whose content waits for removal.
+    pub deleted: BTreeSet<Ino>,
+    /// Counters: space, nodes.
+    pub used: (i64, i64),
+    /// Key and size of every object.
+    pub objects: BTreeMap<String, u64>,
+}
+
+/// Whether all invariants hold.
+pub fn check(volume: &Volume) -> Result<(), Violation> {
+    let all: [(&'static str, fn(&Volume) -> Result<(), String>); 6] = [
+        ("links", links::check),
+        ("parents", parents::check),
+        ("usage", usage::check),
+        ("statistics", statistics::check),
+        ("blocks", blocks::check),
+        ("references", references::check),
+    ];
+    for (rule, check) in all {
+        check(volume).map_err(|text| Violation::new(rule, text))?;
+    }
+    Ok(())
+}
+
+/// Entries of all directories by the node they lead to.
+fn names_of(volume: &Volume) -> BTreeMap<Ino, Vec<Ino>> {
+    let mut names: BTreeMap<Ino, Vec<Ino>> = BTreeMap::new();
+    for ((dir, _), (_, ino)) in &volume.dentries {
+        names.entry(*ino).or_default().push(*dir);
+    }
+    names
+}
