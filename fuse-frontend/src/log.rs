@@ -27,8 +27,9 @@ pub fn default_path() -> PathBuf {
 
 /// Begins to log at this level; `colour` only where a terminal is watching. Does nothing the second time.
 pub fn begin(level: &str, colour: bool, file: Option<File>) {
-    // Ours all begin like this. What libraries have to say is of interest from warnings on.
-    let filter = EnvFilter::new(format!("warn,zest={level}"));
+    // Ours all begin like this. What libraries have to say is of interest from warnings on, but not that a mount
+    // can't be unmounted which is gone already.
+    let filter = EnvFilter::new(format!("warn,fuser::session=error,fuser::mnt=error,zest={level}"));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     let _ = match file {
         Some(file) => subscriber.with_ansi(false).with_writer(Mutex::new(file)).try_init(),

@@ -156,7 +156,8 @@ fn open_door(mount: &Arc<Mount>, volume: &Volume, plan: &Plan) -> anyhow::Result
     let source = plan.source.clone().unwrap_or_else(|| format!("ZestFS:{}", volume.settings.name));
     config.mount_options = vec![
         MountOption::FSName(source),
-        MountOption::Subtype("zest".into()),
+        // The library passes its own kind of subtype to the helper only; this one the kernel takes, too.
+        MountOption::CUSTOM("subtype=zest".into()),
         MountOption::DefaultPermissions,
     ];
     if plan.options.read_only {

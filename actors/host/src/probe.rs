@@ -15,7 +15,7 @@ const SIZE: usize = 100;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ProbeError {
     /// It said so.
-    #[error("the object store can't be {verb}: {error}")]
+    #[error("the object store can't be {verb}: {error}; check its address, keys and rights")]
     Failed {
         /// What was tried: written, read, …
         verb: &'static str,

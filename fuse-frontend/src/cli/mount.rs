@@ -132,8 +132,7 @@ impl MountArgs {
         let wishes = wishes(&self.options)?;
         let volume = self.url.absolute().with_context(|| format!("{} can't be used", self.url))?;
         if stored_settings(&self.url)?.is_none() && !self.create {
-            return Err(VolumeError::NotFormatted(self.url.to_string()))
-                .context("nothing was mounted (mount --create makes a volume first)");
+            bail!("{}, or add --create to this command", VolumeError::NotFormatted(self.url.to_string()));
         }
         let point = mount_point::prepare(&self.point, &volume, wishes.nonempty, self.create)?;
         if stored_settings(&self.url)?.is_none() {
