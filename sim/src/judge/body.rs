@@ -121,10 +121,15 @@ impl Body {
         self.doubtful || self.during(from, until).any(|version| version.content.len == len)
     }
 
-    /// Whether a modification time that was seen between two ticks is right.
+    /// Whether a modification time that was seen between two ticks is right. While a change is on its way, an
+    /// earlier time may show: unflushed times and stored ones are not replaced at one moment.
     #[must_use]
     pub fn allows_mtime(&self, from: Tick, until: Tick, mtime: Time) -> bool {
-        self.doubtful || self.during(from, until).any(|version| version.mtime.holds(mtime))
+        let changing = self.during(from, until).count() > 1;
+        let known = self.versions.iter().any(|version| version.mtime.holds(mtime));
+        self.doubtful
+            || changing && known
+            || self.during(from, until).any(|version| version.mtime.holds(mtime))
     }
 
     /// Learns the exact modification time, when nothing changes meanwhile.

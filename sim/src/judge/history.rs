@@ -153,7 +153,7 @@ impl History {
             }
             let mut world = if applied { world } else { world.with(id, &call, Some(now)) };
             let expect = world.predicted.remove(&id).unwrap_or(Expect::Anything);
-            match agree(&mut world.tree, &expect, answer) {
+            match agree(&mut world.tree, &expect, answer, false) {
                 Ok(()) => keep(world),
                 Err(text) => why = why.or(Some(text)),
             }
@@ -234,7 +234,7 @@ impl History {
         }
         let expect = tree.apply(logged.id, &logged.request, when);
         let fits = match &logged.answer {
-            Some((_, _, answer)) if logged.is_certain() => agree(&mut tree, &expect, answer).is_ok(),
+            Some((_, _, answer)) if logged.is_certain() => agree(&mut tree, &expect, answer, true).is_ok(),
             _ => true,
         };
         if fits {

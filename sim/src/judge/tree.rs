@@ -470,7 +470,13 @@ impl Tree {
         let (old_dir, new_dir) = match (self.dir(from.0), self.dir(to.0)) {
             (Ok(old), Ok(new)) => (old, new),
             (old, new) => {
-                return Err(old.err().into_iter().chain(new.err()).flatten().chain([Errno::ENOENT]).collect());
+                return Err(old
+                    .err()
+                    .into_iter()
+                    .chain(new.err())
+                    .flatten()
+                    .chain([Errno::ENOENT])
+                    .collect());
             }
         };
         let id = self.child(from.0, from.1)?;

@@ -1,0 +1,19 @@
+//! Two hundred worlds, each lived through twice: the same events in the same order, and no rule broken.
+
+use zest_sim::explorer::sweep::sweep;
+use zest_sim::explorer::twice::twice;
+use zest_sim::plan::draw::setup;
+
+const WORLDS: u64 = 200;
+
+#[test]
+fn every_world_replays_to_the_event_and_breaks_no_rule() {
+    let report = sweep(0..WORLDS, 2, true, |seed| twice(&setup(seed)));
+    assert_eq!(report.runs, WORLDS);
+    assert!(report.failures.is_empty(), "{:#?}", report.failures);
+    // A sweep that never met a fault would prove little.
+    for fault in zest_sim::devices::Fault::ALL {
+        let wanted = fault != zest_sim::devices::Fault::FailedSync;
+        assert!(!wanted || report.fired.contains_key(&fault), "{} never happened", fault.name());
+    }
+}
