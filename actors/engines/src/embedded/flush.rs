@@ -90,11 +90,10 @@ impl Flusher {
         &self,
         read: impl Fn() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let before = self.inner.shared.base();
         match read() {
-            Err(EngineError::Failed(text)) => {
+            Err(EngineError::Failed(_)) => {
                 drop(self.inner.writing.lock());
-                if self.inner.shared.base().is(&before) { Err(EngineError::Failed(text)) } else { read() }
+                read()
             }
             other => other,
         }

@@ -33,11 +33,6 @@ impl Base {
         Ok(Base(Arc::new(table)))
     }
 
-    /// Whether both show the same transaction.
-    pub(super) fn is(&self, other: &Base) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
         Ok(self.0.get(key).map_err(failed)?.map(|value| value.value().to_vec()))
     }

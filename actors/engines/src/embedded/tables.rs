@@ -67,11 +67,6 @@ impl Shared {
         tables.active_bytes.saturating_add(tables.frozen_bytes) >= limits::META_BUFFER
     }
 
-    /// The state of the file that readers use now.
-    pub(super) fn base(&self) -> Base {
-        self.0.read().base.clone()
-    }
-
     /// Makes a commit visible, all of it at once.
     pub(super) fn add(&self, batch: Batch) {
         let mut tables = self.0.write();
