@@ -9,7 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// How long a question may take to arrive, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -49,6 +50,23 @@ pub trait Serving: Send + Sync + 'static {
 /// Answers while the process serves.
 pub struct Listener {
     waiting: Arc<Mutex<Vec<UnixStream>>>,
+    /// Names, until they are given back.
+    names: Mutex<Vec<String>>,
+    closing: Arc<AtomicBool>,
+}
+
+/// Takes a name. The process that had the same device, or the volume, before may be just about to give it back.
+fn bind(name: &str) -> io::Result<UnixListener> {
+    let address = address(name)?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match UnixListener::bind_addr(&address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 impl Listener {
@@ -56,12 +74,16 @@ impl Listener {
     #[must_use]
     pub fn start(names: &[String], serving: Arc<dyn Serving>) -> Listener {
         let waiting = Arc::new(Mutex::new(Vec::new()));
+        let closing = Arc::new(AtomicBool::new(false));
         for name in names {
-            let listening = address(name).and_then(|address| UnixListener::bind_addr(&address));
-            let started = listening.and_then(|socket| {
+            let started = bind(name).and_then(|socket| {
                 let (waiting, serving) = (Arc::clone(&waiting), Arc::clone(&serving));
+                let closing = Arc::clone(&closing);
                 std::thread::Builder::new().name("zest-control".into()).spawn(move || {
                     for stream in socket.incoming().flatten() {
+                        if closing.load(Ordering::Acquire) {
+                            return;
+                        }
                         // A stranger's mistake is his own.
                         let _ = answer(stream, &waiting, &*serving);
                     }
@@ -71,16 +93,26 @@ impl Listener {
                 tracing::warn!("zest umount can't wait for this process: {name}: {error}");
             }
         }
-        Listener { waiting }
+        Listener { waiting, names: Mutex::new(names.to_vec()), closing }
     }
 
-    /// Tells all who wait that it is over, and how it went.
+    /// Gives the names back: others may need them while this process still writes. Those who wait go on waiting.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        for name in self.names.lock().drain(..) {
+            // Wakes the thread that listens there.
+            let _ = address(&name).and_then(|address| UnixStream::connect_addr(&address));
+        }
+    }
+
+    /// Tells all who wait that it is over, and how it went. They wait on until this process is gone, and with it
+    /// everything it held.
     pub fn finish(&self, outcome: &Result<(), String>) {
         let text = match outcome {
             Ok(()) => DONE.to_owned(),
             Err(why) => why.clone(),
         };
-        for mut stream in self.waiting.lock().drain(..) {
+        for mut stream in self.waiting.lock().iter() {
             let _ = writeln!(stream, "{text}");
         }
     }
@@ -172,12 +204,24 @@ mod tests {
         assert_eq!(ask(&name, "who").as_deref(), Some("me"));
         assert_eq!(ask(&name, "status").as_deref(), Some("{}"));
         assert_eq!(ask(&name, "nonsense"), None);
-        let (good, bad) = (Wait::begin(&name).unwrap(), Wait::begin(&name).unwrap());
+        let wait = Wait::begin(&name).unwrap();
+        listener.close();
+        until_free(&name);
         listener.finish(&Ok(()));
-        good.end().unwrap();
-        assert!(bad.end().is_ok());
-        let bad = Wait::begin(&name).unwrap();
+        drop(listener);
+        wait.end().unwrap();
+        let listener = Listener::start(std::slice::from_ref(&name), Arc::new(Me));
+        let wait = Wait::begin(&name).unwrap();
         listener.finish(&Err("the disk is full".into()));
-        assert_eq!(bad.end().unwrap_err(), "the disk is full");
+        listener.close();
+        until_free(&name);
+        drop(listener);
+        assert_eq!(wait.end().unwrap_err(), "the disk is full");
+    }
+
+    fn until_free(name: &str) {
+        while ask(name, "who").is_some() {
+            std::thread::yield_now();
+        }
     }
 }

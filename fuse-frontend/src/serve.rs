@@ -12,8 +12,8 @@ use fuser::{Config, MountOption, Session, SessionACL};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use zest_engines::EmbeddedEngine;
 use zest_host::{Arbiters, Role};
@@ -71,7 +71,7 @@ impl zest_vfs::Stage for Stages {
 }
 
 struct Me {
-    engine: Arc<EmbeddedEngine>,
+    engine: Weak<EmbeddedEngine>,
     settings: Settings,
     point: PathBuf,
 }
@@ -86,7 +86,8 @@ impl Serving for Me {
     }
 
     fn status(&self) -> String {
-        status::report(&self.engine, &self.settings).unwrap_or_default()
+        let report = self.engine.upgrade().and_then(|engine| status::report(&engine, &self.settings).ok());
+        report.unwrap_or_default()
     }
 }
 
@@ -97,7 +98,7 @@ pub fn serve(plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> anyh
     let arbiters = Arbiters::start().context("the actors' threads can't be started")?;
     let mount = Arc::new(begin(&arbiters, &volume, world, &plan)?);
     let me = Me {
-        engine: Arc::clone(&volume.engine),
+        engine: Arc::downgrade(&volume.engine),
         settings: volume.settings.clone(),
         point: plan.point.clone(),
     };
@@ -112,10 +113,15 @@ pub fn serve(plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> anyh
             Err(error)
         }
     };
+    listener.close();
     // Whatever ended it: what was acknowledged is written.
     let flushed = close(&arbiters, &mount);
-    drop(session);
     let outcome = ended.and(flushed);
+    // Nothing holds the volume any more when others hear that it is over.
+    drop(session);
+    drop(mount);
+    arbiters.stop();
+    drop(volume);
     listener.finish(&outcome.as_ref().copied().map_err(|error| format!("{error:#}")));
     outcome
 }

@@ -1,0 +1,111 @@
+//! Wrong use: one line that names the thing and the remedy, an exit status, and nothing lost.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod common;
+
+use common::Place;
+use std::fs;
+
+#[test]
+fn what_is_no_volume_is_not_mounted() {
+    let place = Place::new();
+    place.zest(&["mount", "v", "m"]).refused(1, &["zest: database is not formatted", "v ", "--create"]);
+    place.zest(&["status", "v"]).refused(1, &["database is not formatted", "zest format v NAME"]);
+    assert!(!place.path("v").exists(), "looking makes nothing");
+    fs::create_dir_all(place.path("v/meta")).unwrap();
+    fs::write(place.path("v/meta/zest.redb"), b"something else entirely").unwrap();
+    fs::write(place.path("v/meta/zest.volume"), b"something else entirely").unwrap();
+    place.zest(&["mount", "v", "m"]).refused(1, &["v"]);
+    place.zest(&["format", "v", "volume"]).refused(1, &["v"]);
+    assert_eq!(fs::read(place.path("v/meta/zest.redb")).unwrap(), b"something else entirely");
+}
+
+#[test]
+fn a_volume_is_not_formatted_over() {
+    let place = Place::new();
+    place.zest(&["format", "v", "first"]).good();
+    let before = place.zest(&["status", "v"]).good().out;
+    place.zest(&["format", "v", "second"]).refused(1, &["first", "second"]);
+    place.zest(&["format", "v", "first", "--block-size", "1M"]).refused(1, &["block size", "4096"]);
+    place.zest(&["format", "v", "first", "--no-update", "--trash-days", "9"]).good();
+    assert_eq!(place.zest(&["status", "v"]).good().out, before);
+    let said = place.zest(&["format", "v", "first", "--trash-days=9"]).good();
+    assert!(said.out.contains("\"TrashDays\": 9"), "{}", said.out);
+}
+
+#[test]
+fn objects_of_another_volume_are_a_hindrance() {
+    let place = Place::new();
+    place.zest(&["format", "one", "same", "--bucket", "shared"]).good();
+    place
+        .zest(&["format", "two", "same", "--bucket", "shared"])
+        .refused(1, &["two", "same/juicefs_uuid", "another name"]);
+    assert!(!place.path("two").exists());
+    assert!(place.path("shared/same/juicefs_uuid").exists());
+    place.zest(&["format", "two", "other", "--bucket", "shared"]).good();
+}
+
+#[test]
+fn a_directory_with_other_things_in_it_does_not_become_a_volume() {
+    let place = Place::new();
+    fs::create_dir(place.path("v")).unwrap();
+    fs::write(place.path("v/letter"), b"dear").unwrap();
+    place.zest(&["format", "v", "volume"]).refused(1, &["v is not empty"]);
+    assert_eq!(fs::read_dir(place.path("v")).unwrap().count(), 1);
+}
+
+#[test]
+fn mount_points_that_will_not_do() {
+    let place = Place::new();
+    place.zest(&["format", "v", "volume"]).good();
+    fs::write(place.path("file"), b"x").unwrap();
+    fs::create_dir_all(place.path("full/x")).unwrap();
+    place.zest(&["mount", "v", "no"]).refused(1, &["no does not exist", "mkdir no"]);
+    place.zest(&["mount", "v", "file"]).refused(1, &["file is not a directory"]);
+    place.zest(&["mount", "v", "full"]).refused(1, &["full is not empty", "-o nonempty"]);
+    place.zest(&["mount", "v", "."]).refused(1, &["holds the volume"]);
+    place.zest(&["mount", "v", "m", "-o", "nonsense"]).refused(1, &["-o nonsense"]);
+    place.zest(&["umount", "m"]).refused(1, &["nothing of zest is mounted at m"]);
+    place.zest(&["mount", "-d", "v", "no", "--log", "log"]).refused(1, &["no does not exist"]);
+}
+
+#[test]
+fn stores_that_can_not_hold_a_volume() {
+    let place = Place::new();
+    place.zest(&["format", "v", "volume", "--storage", "tape"]).refused(1, &["\"tape\"", "file, s3 or mem"]);
+    place
+        .zest(&["format", "v", "volume", "--storage", "s3", "--bucket", "http://127.0.0.1:9"])
+        .refused(1, &["127.0.0.1:9", "names no bucket"]);
+    let unreachable = ["format", "v", "volume", "--storage", "s3", "--bucket", "http://127.0.0.1:1/b"];
+    let keys = ["--access-key", "a", "--secret-key", "very-secret"];
+    let said =
+        place.zest(&[&unreachable[..], &keys[..]].concat()).refused(1, &["can't be written", "refused"]);
+    assert!(!said.err.contains("very-secret"));
+    assert!(!place.path("v").exists(), "a volume that was not made leaves nothing");
+    place.zest(&["format", "v", "volume", "--encrypt-rsa-key", "x"]);
+    place.zest(&["format", "v", "volume", "--compress", "lz4"]).refused(1, &["compression"]);
+}
+
+#[test]
+fn a_volume_whose_objects_are_gone_says_where_they_should_be() {
+    let place = Place::new();
+    place.zest(&["format", "v", "volume", "--bucket", "elsewhere"]).good();
+    fs::rename(place.path("elsewhere"), place.path("moved")).unwrap();
+    place.zest(&["mount", "v", "m"]).refused(1, &["elsewhere", "bring the objects back"]);
+}
+
+#[test]
+fn names_and_engines() {
+    let place = Place::new();
+    for bad in ["ab", "UPPER", "-a-", "with_underscore"] {
+        place.zest(&["format", "v", "--", bad]).refused(1, &[bad, "3 to 63"]);
+    }
+    let said = place.zest(&["mount", "redis://:secret@localhost/1", "m"]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("not supported yet"), "{}", said.err);
+    assert_eq!(place.zest(&["frmat"]).code, 3);
+    assert_eq!(place.zest(&["mount", "--nonsense", "v", "m"]).code, 1);
+    assert!(place.zest(&["mount", "--attr-cahce", "1", "v", "m"]).err.contains("--attr-cache"));
+    assert!(place.zest(&["version"]).good().out.starts_with("zest version "));
+    assert!(place.zest(&["mount", "--attr-cache", "soon", "v", "m"]).err.contains("no time"));
+}
