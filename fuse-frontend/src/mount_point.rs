@@ -25,7 +25,7 @@ pub enum PointError {
     HoldsVolume(String),
     #[error("mount point / would hide everything: choose an empty directory")]
     Root,
-    #[error("nothing of zest is mounted at {0}: see what is with findmnt -t fuse.zest")]
+    #[error("{0} is not mounted: see what is with findmnt -t fuse.zest")]
     NotMounted(String),
     #[error(
         "{0} is in use: close what works in it (fuser -vm {0} shows what), or use zest umount --force {0}"
@@ -144,6 +144,6 @@ mod tests {
         assert!(refusal(Path::new("/"), &volume).contains("hide everything"));
         let new = temp.path().join("a/b");
         assert_eq!(prepare(&new, &volume, false, true).unwrap(), new.canonicalize().unwrap());
-        assert!(find(&new).unwrap_err().to_string().contains("nothing of zest is mounted"));
+        assert!(find(&new).unwrap_err().to_string().contains("is not mounted"));
     }
 }

@@ -49,8 +49,13 @@ refuse!(
     ReplyXattr
 );
 
-fn entry_ttl(ttl: &Ttl, attr: &Attr) -> Duration {
-    if attr.is_dir() { ttl.dir_entry } else { ttl.entry }
+/// How long a name and attributes hold. The trash fills and empties behind the kernel's back, so nothing about it
+/// holds for any time.
+fn valid(ttl: &Ttl, ino: Ino, attr: &Attr) -> (Duration, Duration) {
+    if ino.is_trash() || attr.parent.is_trash() {
+        return (Duration::ZERO, Duration::ZERO);
+    }
+    (if attr.is_dir() { ttl.dir_entry } else { ttl.entry }, ttl.attr)
 }
 
 pub(super) fn done(what: &'static str) -> impl FnOnce(ReplyEmpty, Response) + Send {
@@ -63,8 +68,8 @@ pub(super) fn done(what: &'static str) -> impl FnOnce(ReplyEmpty, Response) + Se
 pub(super) fn entry(what: &'static str, ttl: Ttl) -> impl FnOnce(ReplyEntry, Response) + Send {
     move |reply, response| match response {
         Response::Entry { ino, attr } => {
-            let told = convert::attr(ino, &attr);
-            reply.entry_with_ttls(&ttl.attr, &entry_ttl(&ttl, &attr), &told, GENERATION);
+            let (name, node) = valid(&ttl, ino, &attr);
+            reply.entry_with_ttls(&node, &name, &convert::attr(ino, &attr), GENERATION);
         }
         other => reply.error(misfit(what, &other)),
     }
@@ -78,7 +83,7 @@ pub(super) fn nobody(reply: ReplyEntry, ttl: &Ttl) {
 
 pub(super) fn attr(what: &'static str, ttl: Ttl) -> impl FnOnce(ReplyAttr, Response) + Send {
     move |reply, response| match response {
-        Response::Attr { ino, attr } => reply.attr(&ttl.attr, &convert::attr(ino, &attr)),
+        Response::Attr { ino, attr } => reply.attr(&valid(&ttl, ino, &attr).1, &convert::attr(ino, &attr)),
         other => reply.error(misfit(what, &other)),
     }
 }
@@ -103,7 +108,8 @@ pub(super) fn created(what: &'static str, ttl: Ttl, flags: u32) -> impl FnOnce(R
     move |reply, response| match response {
         Response::Created { ino, attr, handle } => {
             // One time for both, so the shorter one.
-            let valid = ttl.attr.min(entry_ttl(&ttl, &attr));
+            let (name, node) = valid(&ttl, ino, &attr);
+            let valid = name.min(node);
             let flags = convert::reply_flags(flags, false);
             reply.created(&valid, &convert::attr(ino, &attr), GENERATION, FileHandle(handle.0), flags);
         }
@@ -174,7 +180,10 @@ pub(super) fn entries(what: &'static str) -> impl FnOnce(ReplyDirectory, Respons
 /// and holds for no time at all.
 fn plus(entry: &Dirent, ttl: &Ttl) -> (Attr, Duration) {
     match &entry.attr {
-        Some(attr) => (attr.clone(), ttl.attr.min(entry_ttl(ttl, attr))),
+        Some(attr) => {
+            let (name, node) = valid(ttl, entry.ino, attr);
+            (attr.clone(), name.min(node))
+        }
         None => (Attr::new(entry.kind, 0, 0, 0, Ino(0), Time::default()), Duration::ZERO),
     }
 }

@@ -63,10 +63,13 @@ impl Filesystem for Door {
                 Ok(name) => name,
                 Err(errno) => return reply.error(kernel_errno("lookup", errno)),
             };
-            let request = Request::Lookup { parent: convert::ino(parent), name };
+            let parent = convert::ino(parent);
+            let request = Request::Lookup { parent, name };
             self.vfs.serve(&self.caller(asker), request, move |result| match result {
                 Ok(response) => answer::entry("lookup", ttl)(reply, response),
-                Err(Errno::ENOENT) if !ttl.negative.is_zero() => answer::nobody(reply, &ttl),
+                Err(Errno::ENOENT) if !ttl.negative.is_zero() && !parent.is_trash() => {
+                    answer::nobody(reply, &ttl);
+                }
                 Err(errno) => reply.error(kernel_errno("lookup", errno)),
             });
         });
