@@ -160,6 +160,66 @@ fn a_read_only_mount_changes_nothing() {
 }
 
 #[test]
+fn options_reach_the_kernel() {
+    let place = Place::new();
+    let root = place.mount();
+    fs::write(root.join("x"), b"content").unwrap();
+    rustix::fs::setxattr(root.join("x"), "user.a/b", b"value", rustix::fs::XattrFlags::CREATE).unwrap();
+    let mut value = [0; 16];
+    assert_eq!(rustix::fs::getxattr(root.join("x"), "user.a/b", &mut value).unwrap(), 5);
+    place.umount();
+    let args =
+        ["mount", "v", "m", "-d", "--enable-xattr=false", "-attr-cache", "0", "--log=log", "-o", "noexec"];
+    place.zest(&args).good();
+    let refused = rustix::fs::getxattr(root.join("x"), "user.a/b", &mut value).unwrap_err();
+    assert_eq!(refused, rustix::io::Errno::OPNOTSUPP);
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let root = root.canonicalize().unwrap();
+    let line = table.lines().find(|line| line.contains(&format!(" {} ", root.display()))).unwrap();
+    assert!(line.contains("noexec"), "{line}");
+    place.umount();
+}
+
+#[test]
+fn listings_follow_changes() {
+    let place = Place::new();
+    let root = place.mount();
+    let names = |dir: &std::path::Path| {
+        let mut all: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        all.sort();
+        all
+    };
+    let expected: Vec<String> = (0..3000).map(|n| format!("file-{n:05}")).collect();
+    for name in &expected {
+        fs::write(root.join(name), b"").unwrap();
+    }
+    // From the server, then from the kernel's memory.
+    assert_eq!(names(&root), expected);
+    assert_eq!(names(&root), expected);
+    fs::remove_file(root.join("file-00007")).unwrap();
+    fs::create_dir(root.join("dir")).unwrap();
+    fs::rename(root.join("file-00008"), root.join("dir/moved")).unwrap();
+    let mut expected = expected;
+    expected.retain(|name| name != "file-00007" && name != "file-00008");
+    expected.insert(0, "dir".into());
+    assert_eq!(names(&root), expected);
+    assert_eq!(names(&root.join("dir")), ["moved"]);
+    fs::remove_dir_all(root.join("dir")).unwrap();
+    assert_eq!(names(&root), expected[1..]);
+    // The trash fills behind the kernel's back.
+    let hours = names(&root.join(".trash"));
+    let trashed = |hours: &[String]| {
+        hours.iter().map(|hour| names(&root.join(".trash").join(hour)).len()).sum::<usize>()
+    };
+    let before = trashed(&hours);
+    assert!(before >= 2, "{hours:?}");
+    fs::remove_file(root.join("file-00009")).unwrap();
+    assert_eq!(trashed(&names(&root.join(".trash"))), before + 1);
+    place.umount();
+}
+
+#[test]
 fn a_copied_volume_does_not_touch_the_original() {
     let place = Place::new();
     let root = place.mount();

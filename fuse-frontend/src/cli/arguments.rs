@@ -5,14 +5,29 @@ use clap::{ArgAction, Command};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// Long options of all commands, and whether each takes a value.
-fn long_options(command: &Command) -> BTreeMap<String, bool> {
+/// What may come behind a long option.
+#[derive(Clone, Copy)]
+enum Behind {
+    /// Nothing.
+    Nothing,
+    /// A value, as the next argument or behind `=`.
+    Value,
+    /// A value behind `=`, or nothing.
+    Equals,
+}
+
+/// Long options of all commands.
+fn long_options(command: &Command) -> BTreeMap<String, Behind> {
     let mut all = BTreeMap::new();
     for one in std::iter::once(command).chain(command.get_subcommands()) {
         for option in one.get_arguments() {
-            let takes = matches!(option.get_action(), ArgAction::Set | ArgAction::Append);
+            let behind = match option.get_action() {
+                ArgAction::Set | ArgAction::Append if option.is_require_equals_set() => Behind::Equals,
+                ArgAction::Set | ArgAction::Append => Behind::Value,
+                _ => Behind::Nothing,
+            };
             let names = option.get_long_and_visible_aliases().unwrap_or_default();
-            all.extend(names.into_iter().map(|name| (name.to_owned(), takes)));
+            all.extend(names.into_iter().map(|name| (name.to_owned(), behind)));
         }
     }
     all
@@ -45,11 +60,12 @@ pub(super) fn normal(command: &Command, given: impl Iterator<Item = OsString>) -
                 out.push(argument);
             }
             None => out.push(argument),
-            Some(true) => {
+            Some(Behind::Value) => {
                 value_follows = value.is_none();
                 out.push(format!("--{bare}").into());
             }
-            Some(false) => match value {
+            Some(Behind::Equals) => out.push(format!("--{bare}").into()),
+            Some(Behind::Nothing) => match value {
                 None | Some("true") => out.push(format!("--{name}").into()),
                 Some("false") => {}
                 Some(_) => out.push(argument),
@@ -85,6 +101,7 @@ mod tests {
     fn switches_can_be_switched_off() {
         assert_eq!(said("zest mount --read-only=false v m"), "zest mount v m");
         assert_eq!(said("zest mount --read-only=true v m"), "zest mount --read-only v m");
+        assert_eq!(said("zest mount -enable-xattr=false v m"), "zest mount --enable-xattr=false v m");
         assert_eq!(said("zest format --access-key -quiet v n"), "zest format --access-key -quiet v n");
     }
 }

@@ -53,18 +53,18 @@ pub(super) struct MountArgs {
     /// The same for names that do not exist [default: 1h].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     negative_entry_cache: Option<Duration>,
+    /// The kernel may keep listings of directories [default: true, unless --attr-cache is 0].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    readdir_cache: Option<bool>,
     /// Bytes written but not yet stored, in MiB or with a unit, at least 80M [default: 300M].
     #[arg(long, value_name = "SIZE", value_parser = units::mib)]
     buffer_size: Option<u64>,
     /// Bytes of blocks kept in memory, in MiB or with a unit [default: 256M].
     #[arg(long, value_name = "SIZE", value_parser = units::mib)]
     memory_cache: Option<u64>,
-    /// Extended attributes; on unless this is `--enable-xattr=false` or --disable-xattr.
-    #[arg(long, hide = true)]
-    enable_xattr: bool,
-    /// No extended attributes; saves the kernel a question with every write.
-    #[arg(long, conflicts_with = "enable_xattr")]
-    disable_xattr: bool,
+    /// Extended attributes; --enable-xattr=false saves the kernel a question with every write [default: true].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    enable_xattr: Option<bool>,
     /// Serve the attribute security.capability.
     #[arg(long)]
     enable_cap: bool,
@@ -193,7 +193,9 @@ impl MountArgs {
             point,
             door: DoorOptions {
                 ttl,
-                xattr: !self.disable_xattr,
+                // What the kernel may not believe about a directory it may not list by itself.
+                dir_cache: self.readdir_cache.unwrap_or(!ttl.attr.is_zero()),
+                xattr: self.enable_xattr.unwrap_or(true),
                 capability_xattr: self.enable_cap,
                 selinux_xattr: self.enable_selinux,
                 check: false,

@@ -2,7 +2,7 @@
 
 use super::{Ttl, convert, misfit};
 use fuser::{
-    Errno, FileHandle, Generation, INodeNo, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    Errno, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr,
 };
@@ -97,9 +97,13 @@ pub(super) fn opened(what: &'static str, flags: u32) -> impl FnOnce(ReplyOpen, R
     }
 }
 
-pub(super) fn opened_dir(what: &'static str) -> impl FnOnce(ReplyOpen, Response) + Send {
+/// With `keep` the kernel may list the directory by itself until it changes something in it.
+pub(super) fn opened_dir(what: &'static str, keep: bool) -> impl FnOnce(ReplyOpen, Response) + Send {
     move |reply, response| match response {
-        Response::Opened { handle, .. } => reply.opened(FileHandle(handle.0), fuser::FopenFlags::empty()),
+        Response::Opened { handle, .. } => {
+            let kept = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
+            reply.opened(FileHandle(handle.0), if keep { kept } else { FopenFlags::empty() });
+        }
         other => reply.error(misfit(what, &other)),
     }
 }

@@ -283,8 +283,11 @@ impl Filesystem for Door {
     }
 
     fn opendir(&self, asker: &Asker, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let request = Ok(Request::OpenDir { ino: convert::ino(ino) });
-        self.ask("opendir", asker, request, reply, answer::opened_dir("opendir"));
+        let ino = convert::ino(ino);
+        // The trash changes behind the kernel's back.
+        let keep = self.options.dir_cache && !ino.is_trash();
+        let request = Ok(Request::OpenDir { ino });
+        self.ask("opendir", asker, request, reply, answer::opened_dir("opendir", keep));
     }
 
     fn readdir(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectory) {

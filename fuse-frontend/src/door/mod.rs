@@ -38,6 +38,8 @@ impl Ttl {
 pub struct DoorOptions {
     /// How long the kernel may believe what it was told.
     pub ttl: Ttl,
+    /// The kernel may keep listings of directories.
+    pub dir_cache: bool,
     /// Extended attributes are served; otherwise the kernel is told so once and never asks again.
     pub xattr: bool,
     /// `security.capability` is served.
@@ -52,6 +54,7 @@ impl Default for DoorOptions {
     fn default() -> DoorOptions {
         DoorOptions {
             ttl: Ttl::EXCLUSIVE,
+            dir_cache: true,
             xattr: true,
             capability_xattr: false,
             selinux_xattr: false,
