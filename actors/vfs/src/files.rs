@@ -2,14 +2,16 @@
 //! opening meet in this table: whoever comes second sees the first. Knows no requests.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zest_data::{Budget, FileWriter};
 use zest_metadata::OpenFiles;
-use zest_types::{Ino, SliceId, Time};
+use zest_types::{Errno, Ino, SliceId, Time};
 
 const SHARDS: usize = 64;
+/// Closed files with a lost write that are remembered, in each part of the table.
+const LOST_KEPT: usize = 1024;
 
 /// A file that is open here, or has unflushed writes.
 pub struct OpenFile {
@@ -50,6 +52,8 @@ struct Shard {
     files: BTreeMap<Ino, Entry>,
     /// Removals being decided.
     removing: BTreeMap<Ino, u32>,
+    /// Files that were closed before anybody was told that a write was lost.
+    lost: BTreeSet<Ino>,
 }
 
 /// All open files of a mount.
@@ -72,15 +76,19 @@ impl Files {
         if shard.removing.contains_key(&ino) {
             return None;
         }
+        let lost = shard.lost.remove(&ino);
         let entry = shard.files.entry(ino).or_insert_with(|| Entry {
             file: Arc::new(OpenFile {
                 ino,
                 writer: Mutex::new(FileWriter::new(self.block_size, self.budget.clone())),
-                dirty: AtomicBool::new(false),
+                dirty: AtomicBool::new(lost),
                 gate: tokio::sync::RwLock::new(()),
             }),
             opens: 0,
         });
+        if lost {
+            entry.file.writer.lock().failed(SliceId::ZEROS, Errno::EIO);
+        }
         entry.opens += 1;
         Some(Arc::clone(&entry.file))
     }
@@ -121,11 +129,28 @@ impl Files {
         dirty
     }
 
+    /// Whether writes were lost and nobody was told yet. Of files that are closed, somebody is told now; those that
+    /// are open tell it again to whoever syncs or closes them.
+    pub fn tell_lost(&self) -> bool {
+        let closed =
+            self.shards.iter().map(|shard| std::mem::take(&mut shard.lock().lost).len()).sum::<usize>();
+        closed > 0 || self.dirty().iter().any(|file| file.writer().error().is_some())
+    }
+
     fn tidy_in(shard: &mut Shard, ino: Ino) {
-        // An error nobody asked for before the last close has nobody left to be told to.
-        let idle = |entry: &Entry| entry.opens == 0 && entry.file.writer.lock().pending_slices() == 0;
-        if shard.files.get(&ino).is_some_and(idle) {
-            shard.files.remove(&ino);
+        let Some(entry) = shard.files.get(&ino).filter(|entry| entry.opens == 0) else { return };
+        let (pending, error) = {
+            let writer = entry.file.writer.lock();
+            (writer.pending_slices(), writer.error())
+        };
+        if pending > 0 {
+            return;
+        }
+        shard.files.remove(&ino);
+        // An error nobody asked for before the last close is told to whoever opens and syncs the file next, or
+        // syncs the whole volume.
+        if error.is_some() && shard.lost.len() < LOST_KEPT {
+            shard.lost.insert(ino);
         }
     }
 

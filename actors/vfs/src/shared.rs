@@ -10,7 +10,7 @@ use crate::reserve::Reserve;
 use actix::Addr;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use zest_cache::{CacheActor, MemoryTier};
@@ -76,8 +76,6 @@ pub struct Shared {
     /// Versions of closed files whose pages the kernel may still have; only where others change the volume.
     pub seen_mtime: Mutex<BTreeMap<Ino, Time>>,
     waiting: AtomicUsize,
-    /// A write was lost since everything was synced last.
-    lost: AtomicBool,
 }
 
 /// What a mount is made of besides actors.
@@ -129,7 +127,6 @@ impl Shared {
             unlocked: tokio::sync::Notify::new(),
             seen_mtime: Mutex::default(),
             waiting: AtomicUsize::new(0),
-            lost: AtomicBool::new(false),
         }
     }
 
@@ -188,11 +185,6 @@ impl Shared {
         self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 
-    /// Whether a write was lost since this was asked last.
-    pub fn take_lost(&self) -> bool {
-        self.lost.swap(false, Ordering::AcqRel)
-    }
-
     /// The opposite of [`Shared::begin_waiting`].
     pub fn end_waiting(&self) {
         self.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -236,8 +228,6 @@ impl Outcomes for Shared {
             // The file was removed meanwhile: nobody is left who could miss the write.
             return self.settle(ino, |writer| writer.committed(slice));
         }
-        // Its file may be closed: then whoever syncs the whole volume is told.
-        self.lost.store(true, Ordering::Release);
         self.settle(ino, |writer| writer.failed(slice, errno));
     }
 }

@@ -118,12 +118,37 @@ impl History {
         if let Some(logged) = self.log.iter_mut().rev().find(|logged| logged.id == id) {
             logged.answer = Some((tick, now, answer.clone()));
         }
-        let failure = matches!(answer, Err(errno) if is_failure(*errno));
+        let failure = self.lenient && matches!(answer, Err(errno) if is_failure(*errno));
+        let before = std::mem::take(&mut self.worlds);
+        let (mut worlds, mut why) = self.explained(id, &call, answer, now, before.clone(), failure, false)?;
+        if worlds.is_empty() {
+            // Attributes are read after the change was made: others may have changed them in between.
+            (worlds, why) = self.explained(id, &call, answer, now, before, failure, true)?;
+        }
+        self.pending.remove(&id);
+        self.worlds = worlds;
+        if self.worlds.is_empty() {
+            Err(why.unwrap_or_else(|| "no order explains this".into()))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The states that the answer of a call leaves possible. With `behind`, other calls may also take effect
+    /// between the call's own effect and its answer.
+    #[allow(clippy::too_many_arguments)]
+    fn explained(
+        &self,
+        id: CallId,
+        call: &Pending,
+        answer: &ServeResult,
+        now: Time,
+        mut queue: Vec<World>,
+        failure: bool,
+        behind: bool,
+    ) -> Result<(Vec<World>, Option<String>), String> {
         let mut why = None;
-        let mut next: HashSet<World> = HashSet::new();
-        let mut order = Vec::new();
-        let mut seen: HashSet<World> = HashSet::new();
-        let mut queue: Vec<World> = std::mem::take(&mut self.worlds);
+        let (mut kept, mut order, mut seen) = (HashSet::new(), Vec::new(), HashSet::new());
         while let Some(world) = queue.pop() {
             if seen.len() > STATES {
                 return Err("the judge lost track: too many possible states".into());
@@ -132,7 +157,7 @@ impl History {
                 continue;
             }
             let applied = world.predicted.contains_key(&id);
-            if !applied {
+            if !applied || behind {
                 for (other, pending) in self.pending.iter().filter(|(other, _)| **other != id) {
                     if !world.predicted.contains_key(other) {
                         queue.push(world.with(*other, pending, None));
@@ -140,31 +165,24 @@ impl History {
                 }
             }
             let mut keep = |world: World| {
-                if next.insert(world.clone()) {
+                if kept.insert(world.clone()) {
                     order.push(world);
                 }
             };
-            if failure && self.lenient {
-                if !applied {
-                    keep(world.clone());
-                }
-                keep(if applied { world.without(id) } else { world.with(id, &call, Some(now)).without(id) });
-                continue;
+            if failure && !applied {
+                keep(world.clone());
             }
-            let mut world = if applied { world } else { world.with(id, &call, Some(now)) };
+            let mut world = if applied { world } else { world.with(id, call, Some(now)) };
+            if behind && !applied {
+                queue.push(world.clone());
+            }
             let expect = world.predicted.remove(&id).unwrap_or(Expect::Anything);
-            match agree(&mut world.tree, &expect, answer, false) {
+            match if failure { Ok(()) } else { agree(&mut world.tree, &expect, answer, false) } {
                 Ok(()) => keep(world),
                 Err(text) => why = why.or(Some(text)),
             }
         }
-        self.pending.remove(&id);
-        self.worlds = order;
-        if self.worlds.is_empty() {
-            Err(why.unwrap_or_else(|| "no order explains this".into()))
-        } else {
-            Ok(())
-        }
+        Ok((order, why))
     }
 
     /// Everything answered before `tick` survives a crash from now on.
@@ -272,10 +290,5 @@ impl World {
         let expect = world.tree.apply(id, &call.request, when);
         world.predicted.insert(id, expect);
         world
-    }
-
-    fn without(mut self, id: CallId) -> World {
-        self.predicted.remove(&id);
-        self
     }
 }

@@ -129,10 +129,10 @@ impl FileWriter {
         self.error.get_or_insert(error);
     }
 
-    /// Whether an error waits to be told.
+    /// The error that waits to be told.
     #[must_use]
-    pub fn has_error(&self) -> bool {
-        self.error.is_some()
+    pub fn error(&self) -> Option<Errno> {
+        self.error
     }
 
     /// The first error since this was last asked.

@@ -127,15 +127,15 @@ impl Task {
         self.shared.links()?.metadata.send(SyncRecords).await.map_err(|_| Errno::EIO)?
     }
 
-    /// Commits all unflushed writes and makes all records durable. `EIO` when a write was lost since the last
-    /// time, whether or not its file heard of it.
+    /// Commits all unflushed writes and makes all records durable. `EIO` when a write was lost and nobody
+    /// was told yet.
     pub async fn sync_all(&self) -> Result<(), Errno> {
         for file in self.shared.files.dirty() {
             self.shared.seal(&file, SealReason::Flush);
         }
         self.shared.links()?.uploader.send(DrainAll).await.map_err(|_| Errno::EIO)?;
         self.sync_records().await?;
-        if self.shared.take_lost() { Err(Errno::EIO) } else { Ok(()) }
+        if self.shared.files.tell_lost() { Err(Errno::EIO) } else { Ok(()) }
     }
 
     /// Tells whoever removes data that a file was deleted.

@@ -32,7 +32,7 @@ impl Task {
                 self.drain(from).await?;
                 self.drain(to).await?;
                 // What can't be stored can't be copied; the error stays for whoever syncs the source.
-                if source.file.writer().has_error() {
+                if source.file.writer().error().is_some() {
                     return Err(Errno::EIO);
                 }
                 match self.change(Op::CopyRange { from, from_offset, to, to_offset, len }).await? {
