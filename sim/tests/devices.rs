@@ -1,5 +1,7 @@
 //! The simulated devices do what they say: what was synced survives, what was not may go, faults are counted.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Every planted bug is found by the ordinary sweep, and the same worlds are quiet without it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use zest_sim::explorer::{planted::first_find, run};
 use zest_sim::plan::draw::setup;
 use zest_world::planted::Bug;

@@ -1,5 +1,7 @@
 //! The product has nothing of the simulator: neither its libraries nor the planted bugs are compiled into it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::process::Command;
 
 fn tree(arguments: &[&str]) -> String {

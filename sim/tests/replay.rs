@@ -1,5 +1,7 @@
 //! Two hundred worlds, each lived through twice: the same events in the same order, and no rule broken.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use zest_sim::explorer::sweep::sweep;
 use zest_sim::explorer::twice::twice;
 use zest_sim::plan::draw::setup;

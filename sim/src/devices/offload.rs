@@ -29,7 +29,9 @@ impl Offload for SimOffload {
                 return silence().await;
             }
             job();
-            if life.is_dead() { silence().await } else { () }
+            if life.is_dead() {
+                silence::<()>().await;
+            }
         })
     }
 }

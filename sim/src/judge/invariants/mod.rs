@@ -41,9 +41,12 @@ pub struct Volume {
     pub objects: BTreeMap<String, u64>,
 }
 
+/// Looks for what does not hold; the text says what.
+type Check = fn(&Volume) -> Result<(), String>;
+
 /// Whether all invariants hold.
 pub fn check(volume: &Volume) -> Result<(), Violation> {
-    let all: [(&'static str, fn(&Volume) -> Result<(), String>); 6] = [
+    let all: [(&'static str, Check); 6] = [
         ("links", links::check),
         ("parents", parents::check),
         ("usage", usage::check),
