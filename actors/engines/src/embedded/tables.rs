@@ -190,7 +190,7 @@ impl Tables {
             overlay.entries.push((key.clone(), value.clone()));
             values += usize::from(value.is_some());
             if values == limit {
-                overlay.range.end = [key.as_slice(), &[0]].concat();
+                overlay.range.end.clone_from(key);
                 return overlay;
             }
         }

@@ -27,16 +27,18 @@ struct Run {
     recorded_from: u64,
     /// State after each commit; the first is the empty one.
     history: Vec<Model>,
+    /// Most bytes the disk held.
+    largest: usize,
     crashes: Vec<Crash>,
 }
 
-fn target(dice: &mut Dice) -> Vec<u8> {
-    let len = if dice.below(8) == 0 { dice.below(9000) } else { dice.below(200) };
+fn target(dice: &mut Dice, long: u64) -> Vec<u8> {
+    let len = if dice.below(6) == 0 { dice.below(long) } else { dice.below(200) };
     let byte = dice.roll() as u8;
     vec![byte; len as usize + 1]
 }
 
-fn random_change(dice: &mut Dice, model: &mut Model, number: usize) -> Vec<Write> {
+fn random_change(dice: &mut Dice, model: &mut Model, number: usize, long: u64) -> Vec<Write> {
     let mut writes = Vec::new();
     for _ in 0..=dice.below(4) {
         let ino = 1 + dice.below(INODES - 1);
@@ -44,7 +46,7 @@ fn random_change(dice: &mut Dice, model: &mut Model, number: usize) -> Vec<Write
             model.remove(&ino);
             writes.push(Write::Delete(Key::Symlink(Ino(ino))));
         } else {
-            let target = target(dice);
+            let target = target(dice, long);
             writes.push(put(ino, &target));
             model.insert(ino, target);
         }
@@ -55,7 +57,8 @@ fn random_change(dice: &mut Dice, model: &mut Model, number: usize) -> Vec<Write
     writes
 }
 
-/// Works on a disk, from empty, and takes crashes on the way: about `crashes` of them.
+/// Works on a disk, from empty, and takes crashes on the way. In every third world targets are so long that the
+/// file must grow, and shrinks again.
 fn run(seed: u64, sync: Sync, commits: usize) -> Run {
     let mut dice = Dice(seed);
     let disk = TestDisk::default();
@@ -63,8 +66,9 @@ fn run(seed: u64, sync: Sync, commits: usize) -> Run {
     disk.crash_at(1 + dice.below(12));
     let mut model = Model::new();
     let recorded_from = if seed.is_multiple_of(2) { u64::MAX } else { 0 };
-    let mut out = Run { recorded_from, history: vec![model.clone()], crashes: Vec::new() };
+    let mut out = Run { recorded_from, history: vec![model.clone()], largest: 0, crashes: Vec::new() };
     let engine = EmbeddedEngine::open_recorded_from(Arc::new(disk.clone()), &world(), recorded_from).unwrap();
+    let long = if seed.is_multiple_of(3) { 200_000 } else { 9_000 };
     let mut synced = 0;
     let take = |committed, synced, out: &mut Run, dice: &mut Dice| {
         if let Some(image) = disk.image() {
@@ -74,9 +78,10 @@ fn run(seed: u64, sync: Sync, commits: usize) -> Run {
     };
     take(0, 0, &mut out, &mut dice);
     for number in 1..=commits {
-        let writes = random_change(&mut dice, &mut model, number);
+        let writes = random_change(&mut dice, &mut model, number, long);
         engine.commit_now(&change(writes)).unwrap();
         out.history.push(model.clone());
+        out.largest = out.largest.max(disk.used());
         if dice.below(5) == 0 {
             block_on(engine.sync()).unwrap();
             // Taken within the flush, before the acknowledgement.
@@ -100,12 +105,14 @@ fn judge(run: &Run, crash: &Crash, disk: &TestDisk) -> Result<(), String> {
     if found != run.history[number] {
         return Err(format!("not the state after commit {number}"));
     }
-    // It is a volume that works: one more commit, durable.
+    // It is a volume that works: one more commit is durable, and there after the next crash.
     engine.commit_now(&change(vec![put(INODES, b"more")])).map_err(|e| format!("{e:?}"))?;
     block_on(engine.sync()).map_err(|e| e.to_string())?;
+    let disk = disk.crash(&mut Dice(number as u64));
+    let engine = EmbeddedEngine::open(Arc::new(disk), &world()).map_err(|e| e.to_string())?;
     match engine.read_now(&[Key::Symlink(Ino(INODES))]) {
         Ok(found) if found == [Some(Record::Bytes(b"more".to_vec()))] => Ok(()),
-        other => Err(format!("{other:?}")),
+        other => Err(format!("after the next crash {other:?}")),
     }
 }
 
@@ -150,6 +157,12 @@ fn the_same_commits_make_the_same_calls_from_the_callers_thread() {
     assert_eq!(threads, 1);
     assert_eq!(first, again);
     assert_ne!(first, other);
+}
+
+#[test]
+fn some_files_outgrow_their_first_size() {
+    let largest = |seed| run(seed, Sync::Works, 120).largest;
+    assert!(largest(3) > 2 * largest(1), "{} and {}", largest(3), largest(1));
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_full_disk_loses_nothing_and_the_next_sync_with_room_succeeds() {
         assert_eq!(content(&engine, 60), before, "after: {error}");
     }
     // Commits go on in memory and join the batch that waits.
-    fill(&engine, 10..11, 500);
+    fill(&engine, 30..31, 500);
     let before = content(&engine, 60);
     disk.set_room(None);
     block_on(engine.sync()).unwrap();

@@ -11,7 +11,7 @@ use zest_metadata::{Engine, Key, Record, Scan, Write};
 use zest_types::{FileType, Ino, Name};
 
 const ROUNDS: u64 = 3000;
-const LOOKS: u64 = 300;
+const LOOKS: u64 = 20_000;
 
 fn name(n: u64) -> Key {
     Key::Dentry(Ino(1), Name::new(format!("{:02}", n % 50).as_bytes()).unwrap())
