@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long one may wait for the end before it counts as slow.
+const LONG: Duration = Duration::from_secs(5);
 /// How many may wait for the end at once.
 const WAITERS: usize = 64;
 /// Bytes of a question.
@@ -168,10 +170,16 @@ impl Wait {
         (line.trim_end() == "waiting").then_some(Wait(stream))
     }
 
-    /// Waits for the end. The error says how it went wrong.
-    pub fn end(mut self) -> Result<(), String> {
+    /// Waits for the end; calls `slow` once if that takes long. The error says how it went wrong.
+    pub fn end(mut self, slow: impl FnOnce()) -> Result<(), String> {
         let mut text = String::new();
-        match self.0.read_to_string(&mut text) {
+        let mut read =
+            self.0.get_ref().set_read_timeout(Some(LONG)).and_then(|()| self.0.read_to_string(&mut text));
+        if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            slow();
+            read = self.0.get_ref().set_read_timeout(None).and_then(|()| self.0.read_to_string(&mut text));
+        }
+        match read {
             Ok(_) if text.trim_end() == DONE => Ok(()),
             Ok(0) | Err(_) => Err("the process that served it ended without a word: see its log".into()),
             Ok(_) => Err(text.trim_end().to_owned()),
@@ -209,14 +217,14 @@ mod tests {
         until_free(&name);
         listener.finish(&Ok(()));
         drop(listener);
-        wait.end().unwrap();
+        wait.end(|| ()).unwrap();
         let listener = Listener::start(std::slice::from_ref(&name), Arc::new(Me));
         let wait = Wait::begin(&name).unwrap();
         listener.finish(&Err("the disk is full".into()));
         listener.close();
         until_free(&name);
         drop(listener);
-        assert_eq!(wait.end().unwrap_err(), "the disk is full");
+        assert_eq!(wait.end(|| ()).unwrap_err(), "the disk is full");
     }
 
     fn until_free(name: &str) {

@@ -27,9 +27,10 @@ pub fn default_path() -> PathBuf {
 
 /// Begins to log at this level; `colour` only where a terminal is watching. Does nothing the second time.
 pub fn begin(level: &str, colour: bool, file: Option<File>) {
-    // Ours all begin like this. What libraries have to say is of interest from warnings on, but not that a mount
-    // can't be unmounted which is gone already.
-    let filter = EnvFilter::new(format!("warn,fuser::session=error,fuser::mnt=error,zest={level}"));
+    // Ours all begin like this. What libraries have to say is of interest from warnings on; but what fuser says
+    // of mounts that are gone already, and of replies to processes that were killed, only when much is asked for.
+    let fuser = if matches!(level, "debug" | "trace") { "warn" } else { "off" };
+    let filter = EnvFilter::new(format!("warn,fuser={fuser},zest={level}"));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     let _ = match file {
         Some(file) => subscriber.with_ansi(false).with_writer(Mutex::new(file)).try_init(),

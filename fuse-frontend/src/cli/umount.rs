@@ -29,7 +29,10 @@ impl UmountArgs {
         match wait {
             // Who forces does not wait for those who still have files open.
             Some(wait) if !self.force => {
-                wait.end().map_err(|why| anyhow!("{} is unmounted, but {why}", self.point.display()))
+                let slow = || {
+                    eprintln!("zest: waiting until what was written to {} is stored", self.point.display())
+                };
+                wait.end(slow).map_err(|why| anyhow!("{} is unmounted, but {why}", self.point.display()))
             }
             _ => Ok(()),
         }

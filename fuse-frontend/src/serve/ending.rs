@@ -1,0 +1,179 @@
+//! How a mount ends: unmounted by somebody, told to by a signal, or dead. One thread hears of all that, and whatever
+//! it was, everything acknowledged is written before the process ends, unless a further signal says not to wait.
+
+use crate::door::Door;
+use crate::mount_point::{PointError, leave};
+use anyhow::{Context, anyhow, bail};
+use fuser::Session;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use zest_host::{Arbiters, Role};
+use zest_types::{Caller, Errno, Request};
+use zest_vfs::Mount;
+
+/// How long files that are still open may keep a mount that was told to end.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long it may take until the kernel lets go of a mount nobody uses.
+const SETTLE: Duration = Duration::from_secs(10);
+/// After this long of writing at the end the user is told what is going on.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// What the coordinating thread hears of.
+pub(super) enum Event {
+    /// A signal to end.
+    Signal,
+    /// The door is closed: the mount is gone.
+    Closed(io::Result<()>),
+    /// Everything is written, or can't be.
+    Flushed(Result<(), Errno>),
+}
+
+/// The door's threads, until they end.
+pub(super) struct RunningDoor(Option<JoinHandle<()>>);
+
+impl Drop for RunningDoor {
+    fn drop(&mut self) {
+        // After a forced end the door's threads may wait for a kernel that waits for us: they end with the process.
+        if let Some(thread) = self.0.take().filter(JoinHandle::is_finished) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Lets the door in; tells when it is closed.
+pub(super) fn run_door(session: Session<Door>, events: Sender<Event>) -> anyhow::Result<RunningDoor> {
+    let thread = std::thread::Builder::new().name("zest-door".into()).spawn(move || {
+        let _ = events.send(Event::Closed(session.run()));
+    });
+    Ok(RunningDoor(Some(thread.context("the door's thread can't be started")?)))
+}
+
+/// From now on signals that end a process end the mount in good order.
+pub(super) fn catch_signals(events: Sender<Event>) -> anyhow::Result<()> {
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals can't be caught")?;
+    std::thread::Builder::new()
+        .name("zest-signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                tracing::info!("signal {signal}: the mount ends");
+                if events.send(Event::Signal).is_err() {
+                    return;
+                }
+            }
+        })
+        .context("the thread for signals can't be started")?;
+    Ok(())
+}
+
+/// Tells how the last flush went, also when it was broken off.
+struct Tell(Option<Sender<Event>>);
+
+impl Tell {
+    fn tell(&mut self, result: Result<(), Errno>) {
+        if let Some(events) = self.0.take() {
+            let _ = events.send(Event::Flushed(result));
+        }
+    }
+}
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.tell(Err(Errno::EIO));
+    }
+}
+
+/// The end of a mount, to come.
+pub(super) struct End<'a> {
+    pub(super) heard: Receiver<Event>,
+    pub(super) events: Sender<Event>,
+    pub(super) mount: &'a Arc<Mount>,
+    pub(super) arbiters: &'a Arbiters,
+    pub(super) point: &'a Path,
+}
+
+impl End<'_> {
+    /// Waits until the mount is gone, and takes it away when a signal asks for it.
+    pub(super) fn wait(&self) -> anyhow::Result<()> {
+        match self.heard.recv() {
+            Ok(Event::Closed(result)) => return self.closed(result),
+            Ok(Event::Signal) => {}
+            Ok(Event::Flushed(_)) | Err(_) => {
+                bail!("the mount at {} ended without a word", self.point.display())
+            }
+        }
+        let patience = match leave(self.point, false) {
+            Ok(()) => SETTLE,
+            Err(PointError::Busy(_)) => {
+                eprintln!(
+                    "zest: {} is in use: it is taken away now, and this process ends when its files are closed, in {} seconds, or at a second signal",
+                    self.point.display(),
+                    GRACE.as_secs()
+                );
+                leave(self.point, true)?;
+                // Those who have files open may go on; what they wrote so far is on its way.
+                self.start_sync();
+                GRACE
+            }
+            // Unmounted by somebody else in the same moment.
+            Err(PointError::Io { error, .. }) if error.raw_os_error() == Some(libc::EINVAL) => SETTLE,
+            Err(error) => return Err(error.into()),
+        };
+        match self.heard.recv_timeout(patience) {
+            Ok(Event::Closed(result)) => self.closed(result),
+            _ => {
+                tracing::warn!("files at {} are still open and are cut off", self.point.display());
+                Ok(())
+            }
+        }
+    }
+
+    fn closed(&self, result: io::Result<()>) -> anyhow::Result<()> {
+        result.map_err(|error| anyhow!("the mount at {} died: {error}", self.point.display()))
+    }
+
+    fn start_sync(&self) {
+        self.mount.vfs.serve(&Caller::SYSTEM, Request::SyncAll, |result| {
+            if let Err(errno) = result {
+                tracing::warn!("not everything could be written: {errno}");
+            }
+        });
+    }
+
+    /// Writes everything and ends the session. A signal while that lasts gives up.
+    pub(super) fn close(&self) -> anyhow::Result<()> {
+        let (mount, mut tell) = (Arc::clone(self.mount), Tell(Some(self.events.clone())));
+        self.arbiters.handle(Role::Metadata).spawn_fn(move || {
+            actix::spawn(async move { tell.tell(mount.close().await) });
+        });
+        let mut patience = QUIET;
+        loop {
+            match self.heard.recv_timeout(patience) {
+                Ok(Event::Flushed(Ok(()))) => return Ok(()),
+                Ok(Event::Flushed(Err(errno))) => return Err(lost(errno.text())),
+                Ok(Event::Signal) => return Err(lost("given up at a signal")),
+                // The door of a forced end, closed after all.
+                Ok(Event::Closed(_)) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!(
+                        "zest: {} is unmounted; what was written to it is still being stored (a signal gives that up)",
+                        self.point.display()
+                    );
+                    patience = Duration::MAX;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(lost("input/output error")),
+            }
+        }
+    }
+}
+
+fn lost(why: &str) -> anyhow::Error {
+    anyhow!(
+        "not everything could be written ({why}): what no fsync or close confirmed may be missing; see the log for why"
+    )
+}
