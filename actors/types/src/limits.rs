@@ -62,6 +62,8 @@ pub const READAHEAD_BLOCKS: u64 = 8;
 pub const PREFETCHES: usize = 64;
 /// Bytes of unflushed writes in a mount, by default.
 pub const WRITE_BUDGET: u64 = 300 << 20;
+/// The least of it: the largest request, anywhere in a file, must fit into the pages of an empty budget.
+pub const WRITE_BUDGET_MIN: u64 = 2 << 20;
 /// Bytes of write requests that may wait while the write budget is used up.
 pub const WRITE_RESERVE: u64 = 64 << 20;
 /// Bytes of block buffers kept for the next use.
@@ -89,6 +91,7 @@ const _: () = {
     assert!(BLOCK_SIZE_RANGE.0 <= BLOCK_SIZE && BLOCK_SIZE <= BLOCK_SIZE_RANGE.1);
     assert!((BLOCK_SIZE_RANGE.0 as usize).is_multiple_of(PAGE_SIZE));
     assert!(FILE_MAX / CHUNK_SIZE <= 1 << 31);
+    assert!(WRITE_BUDGET_MIN >= MAX_IO as u64 + 4 * PAGE_SIZE as u64 && WRITE_BUDGET_MIN <= WRITE_BUDGET);
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);
     assert!(SLICE_IDLE_MS <= SLICE_AGE_MS && META_FLUSH_MS <= 1_000);
     assert!(OPEN_SLICES < PENDING_SLICES);

@@ -39,7 +39,7 @@ pub struct Options {
     pub read_only: bool,
     /// How long records are believed where others may change them.
     pub lease: Duration,
-    /// Bytes of unflushed writes.
+    /// Bytes of unflushed writes; at least [`limits::WRITE_BUDGET_MIN`] are taken.
     pub write_budget: u64,
     /// Bytes of blocks kept in memory.
     pub memory_cache: u64,
@@ -81,7 +81,7 @@ pub async fn mount(
         true => 0,
         false => session::begin(&*engine, &world, &options.session_info).await?,
     };
-    let budget = Budget::new(options.write_budget);
+    let budget = Budget::new(options.write_budget.max(limits::WRITE_BUDGET_MIN));
     let files = Arc::new(Files::new(settings.block_size(), budget.clone()));
     let views = Arc::new(Views::new(if exclusive { Duration::MAX } else { options.lease }));
     let capacity = (settings.capacity, settings.inodes);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct Life {
     effects: AtomicU64,
     dies_at: Option<u64>,
+    dies_in: String,
     dead: AtomicBool,
     last_words: Mutex<Option<(&'static str, &'static str)>>,
 }
@@ -16,18 +17,23 @@ impl Life {
     /// An incarnation that dies at its `dies_at`th effect, or not by itself.
     #[must_use]
     pub fn new(dies_at: Option<u64>) -> Life {
-        Life {
-            effects: AtomicU64::new(0),
-            dies_at,
-            dead: AtomicBool::new(false),
-            last_words: Mutex::new(None),
-        }
+        Life::in_device(dies_at, "")
+    }
+
+    /// An incarnation that dies at its `dies_at`th effect on one device; on any where the name is empty.
+    #[must_use]
+    pub fn in_device(dies_at: Option<u64>, dies_in: &str) -> Life {
+        let (effects, dead, last_words) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
+        Life { effects, dies_at, dies_in: dies_in.into(), dead, last_words }
     }
 
     /// Counts an effect about to happen. False when the client is dead, or dies here.
     pub fn effect(&self, device: &'static str, kind: &'static str) -> bool {
         if self.is_dead() {
             return false;
+        }
+        if !self.dies_in.is_empty() && self.dies_in != device {
+            return true;
         }
         let number = self.effects.fetch_add(1, Ordering::Relaxed) + 1;
         if Some(number) == self.dies_at {
@@ -49,7 +55,7 @@ impl Life {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// Effects so far.
+    /// Effects so far, of those that are counted.
     #[must_use]
     pub fn effects(&self) -> u64 {
         self.effects.load(Ordering::Relaxed)

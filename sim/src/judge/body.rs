@@ -1,6 +1,7 @@
 //! The judge of one file's bytes, length and modification time. Changes of one file come one after the other
 //! (a kernel holds the inode's lock over each), so its history is a line of versions. What may be seen now is
-//! the last one; after a crash, any since the last acknowledged fsync, byte by byte.
+//! the last one; after a crash, any since the last acknowledged fsync. Where an error was reported, nothing is known
+//! but that every byte is one it was.
 
 use super::content::Content;
 use super::stamp::Stamp;
@@ -154,28 +155,51 @@ impl Body {
         Err(describe(offset, &right, seen))
     }
 
-    /// Whether a file found after a crash is right, in the ranges that were read.
-    pub fn check_recovered(&self, len: u64, ranges: &[(u64, Vec<u8>)], mtime: Time) -> Result<(), String> {
+    /// Whether a file found after a crash is right, in the ranges that were read: a state it went through since its
+    /// last fsync, or one with the beginning of the next change. `lax`: uploads can fail for good in this world, so
+    /// any of the writes since then may be lost.
+    pub fn check_recovered(
+        &self,
+        lax: bool,
+        len: u64,
+        ranges: &[(u64, Vec<u8>)],
+        mtime: Time,
+    ) -> Result<(), String> {
+        let since = &self.versions[self.floor..];
         if self.unknown {
             return Ok(());
         }
-        let since = &self.versions[self.floor..];
-        // A write that makes the file longer may be found in part, like any unflushed write.
-        let between = since.windows(2).any(|pair| pair[0].content.len < len && len < pair[1].content.len);
-        if !between && !since.iter().any(|version| version.content.len == len) {
-            let lens: Vec<u64> = since.iter().map(|version| version.content.len).collect();
-            return Err(format!("is {len} bytes long; since its last fsync it was {lens:?}"));
+        if self.doubtful || lax {
+            let wrong = ranges.iter().find(|(offset, seen)| !self.is_mix(*offset, seen.len() as u64, seen));
+            return wrong.map_or(Ok(()), |(offset, seen)| Err(self.after_crash(*offset, seen)));
         }
-        if !self.doubtful && !since.iter().any(|version| version.mtime.holds(mtime)) {
+        if !since.iter().any(|version| version.mtime.holds(mtime)) {
             return Err(format!("has modification time {mtime:?}, which it never had since its last fsync"));
         }
-        for (offset, seen) in ranges {
-            if !self.is_mix(*offset, seen.len() as u64, seen) {
-                let right = self.last().content.read(*offset, seen.len() as u64);
-                return Err(format!("after the crash, {}", describe(*offset, &right, seen)));
-            }
+        let found = Seen { len, ranges };
+        let whole = since.iter().any(|version| found.is(&version.content));
+        if whole || since.windows(2).any(|pair| found.is_begun(&pair[0].content, &pair[1].content)) {
+            return Ok(());
         }
-        Ok(())
+        let lens: Vec<u64> = since.iter().map(|version| version.content.len).collect();
+        if !lens.contains(&len) {
+            return Err(format!("is {len} bytes long; since its last fsync it was {lens:?}"));
+        }
+        let wrong = ranges.iter().find(|(offset, seen)| !self.is_mix(*offset, seen.len() as u64, seen));
+        Err(wrong.map_or_else(
+            || {
+                format!(
+                    "is a mix of the {} states it went through since its last fsync, and none of them",
+                    since.len()
+                )
+            },
+            |(offset, seen)| self.after_crash(*offset, seen),
+        ))
+    }
+
+    fn after_crash(&self, offset: u64, seen: &[u8]) -> String {
+        let right = self.last().content.read(offset, seen.len() as u64);
+        format!("after the crash, {}", describe(offset, &right, seen))
     }
 
     /// Whether every byte is one that some version since the floor has there. A version that ends before has
@@ -207,6 +231,44 @@ impl Body {
         all.dedup();
         all
     }
+}
+
+/// A file as it was found.
+struct Seen<'a> {
+    len: u64,
+    ranges: &'a [(u64, Vec<u8>)],
+}
+
+impl Seen<'_> {
+    fn is(&self, content: &Content) -> bool {
+        self.len == content.len && self.first_difference(content).is_none()
+    }
+
+    /// Whether it is `after` up to some byte, and `before` from there on.
+    fn is_begun(&self, before: &Content, after: &Content) -> bool {
+        let between = before.len.min(after.len)..=before.len.max(after.len);
+        let Some(turn) = self.first_difference(after) else { return between.contains(&self.len) };
+        between.contains(&self.len)
+            && self.ranges.iter().all(|(offset, seen)| {
+                let skip = turn.saturating_sub(*offset).min(seen.len() as u64);
+                padded(before, *offset + skip, seen.len() as u64 - skip) == seen[skip as usize..]
+            })
+    }
+
+    fn first_difference(&self, content: &Content) -> Option<u64> {
+        self.ranges.iter().find_map(|(offset, seen)| {
+            let right = padded(content, *offset, seen.len() as u64);
+            let at = right.iter().zip(seen).position(|(right, seen)| right != seen)?;
+            Some(offset + at as u64)
+        })
+    }
+}
+
+/// Bytes of a range; zeros behind the end.
+fn padded(content: &Content, offset: u64, size: u64) -> Vec<u8> {
+    let mut bytes = content.read(offset, size);
+    bytes.resize(size as usize, 0);
+    bytes
 }
 
 fn describe(offset: u64, right: &[u8], seen: &[u8]) -> String {

@@ -147,14 +147,24 @@ impl Court {
     /// Whether a volume found after a crash is one that may be found; the court goes on from there. `durable`
     /// is a time: changes answered before it have had time enough to become durable by themselves.
     pub fn crashed(&mut self, found: &Recovered, durable: Time) -> Result<(), Violation> {
+        self.found(found, durable, false)
+    }
+
+    /// The volume was unmounted, and said that something was lost.
+    pub fn lost(&mut self) {
+        self.bodies.values_mut().for_each(Body::failed);
+    }
+
+    fn found(&mut self, found: &Recovered, durable: Time, orderly: bool) -> Result<(), Violation> {
         if self.terms.durable_at_once {
             self.history.safe_before(self.tick + 1);
         }
         self.history.safe_before_time(durable);
         self.history.recover(found).map_err(|text| Violation::new("recovery", text))?;
+        let lax = self.terms.lax_reads && !orderly;
         for (ino, seen) in found.nodes.iter().filter(|(_, seen)| seen.attr.is_file()) {
             let body = self.bodies.entry(*ino).or_default();
-            let check = body.check_recovered(seen.attr.length, &seen.ranges, seen.attr.mtime);
+            let check = body.check_recovered(lax, seen.attr.length, &seen.ranges, seen.attr.mtime);
             check.map_err(|text| Violation::new("recovered content", format!("inode {ino} {text}")))?;
         }
         self.begin(found);
@@ -166,7 +176,7 @@ impl Court {
         self.history.safe_before(self.tick + 1);
         let all = self.tick + 1;
         self.bodies.values_mut().for_each(|body| body.synced(all));
-        self.crashed(found, Time::new(i64::MIN, 0))
+        self.found(found, Time::new(i64::MIN, 0), true)
     }
 
     fn is_file(&self, ino: Ino) -> bool {

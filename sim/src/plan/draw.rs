@@ -16,7 +16,7 @@ pub fn setup(seed: u64) -> Setup {
     let engine = if chance.permille(500) { EngineKind::Embedded } else { EngineKind::Records };
     let mut setup = Setup::calm(seed, engine);
     setup.cache = *chance.pick(&[0, 256 << 10, 4 << 20]);
-    setup.write_budget = *chance.pick(&[1 << 20, 4 << 20, 64 << 20]);
+    setup.write_budget = *chance.pick(&[2 << 20, 4 << 20, 64 << 20]);
     faults(&chance, &mut setup);
     let rounds = chance.between(1, 3);
     let crashing = chance.permille(600);
@@ -25,8 +25,10 @@ pub fn setup(seed: u64) -> Setup {
         let steps = chance.between(10, 60);
         let users = (0..users).map(|user| steps_of(&chance, user, steps)).collect();
         let dies_at = (crashing && chance.permille(600)).then(|| chance.between(5, 60 + steps * 10));
+        let in_disk = setup.engine == EngineKind::Embedded && chance.permille(500);
+        let dies_in = if in_disk { "disk".into() } else { String::new() };
         let ending = if crashing && chance.permille(500) { Ending::Cut } else { Ending::Unmount };
-        setup.rounds.push(Round { users, dies_at, ending });
+        setup.rounds.push(Round { users, dies_at, dies_in, ending });
     }
     setup
 }

@@ -34,6 +34,9 @@ pub struct Round {
     pub users: Vec<Vec<Step>>,
     /// The effect on the outside at which the client dies, if it gets that far.
     pub dies_at: Option<u64>,
+    /// Only effects on this device are counted, `disk` for example; all where it is empty.
+    #[serde(default)]
+    pub dies_in: String,
     /// What happens when all users are done.
     pub ending: Ending,
 }
@@ -85,7 +88,7 @@ impl Setup {
     /// With one more round.
     #[must_use]
     pub fn round(mut self, users: Vec<Vec<Step>>, ending: Ending) -> Setup {
-        self.rounds.push(Round { users, dies_at: None, ending });
+        self.rounds.push(Round { users, dies_at: None, dies_in: String::new(), ending });
         self
     }
 

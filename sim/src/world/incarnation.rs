@@ -231,7 +231,9 @@ async fn play(task: &Task, scene: &Rc<Scene>, mount: &Mount) {
     }
     match mount.close().await {
         Ok(()) => task.progress.unmounted.set(true),
-        Err(Errno::EIO) if may_fail(scene) => {}
+        Err(Errno::EIO) if may_fail(scene) => {
+            scene.bench.borrow_mut().court.iter_mut().for_each(Court::lost);
+        }
         Err(errno) => scene.violated(Violation::new("unmount", format!("unmounting fails: {errno}"))),
     }
 }

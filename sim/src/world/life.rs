@@ -95,7 +95,8 @@ impl History {
             self.media.setup.rounds.iter().cloned().map(Some).chain([None]).collect();
         let (mut orderly, mut durable, mut started) = (true, Time::new(i64::MIN, 0), false);
         for (number, round) in rounds.into_iter().enumerate() {
-            let life = Arc::new(Life::new(round.as_ref().and_then(|round| round.dies_at)));
+            let dies_in = round.as_ref().map_or("", |round| round.dies_in.as_str());
+            let life = Arc::new(Life::in_device(round.as_ref().and_then(|round| round.dies_at), dies_in));
             let progress = Rc::new(Progress::default());
             let cut = round.as_ref().is_some_and(|round| round.ending == Ending::Cut);
             let (number, age) = (number as u64, self.age);
