@@ -12,6 +12,11 @@ manifest() {
   (cd "$1" && find . -type d -printf '%P %y %m %U %G %T@\n' -o -printf '%P %y %m %s %U %G %T@ %n %l\n') | LC_ALL=C sort
 }
 
+# The content of every file, as a checksum. Many at a time: small files from a distant store are all waiting.
+contents() {
+  (cd "$1" && find . -type f -print0 | xargs -0 -r -P 16 -n 32 sha1sum) | LC_ALL=C sort -k 2
+}
+
 files=0 bytes=0
 for tree in $TREE; do
   [ -d "$tree" ] || fail "no folder at $tree: set TREE"
@@ -29,16 +34,17 @@ else
 fi
 
 compare() {
-  local n=0 tree
-  for tree in $TREE; do
+  local n=0
+  for _ in $TREE; do
     n=$((n + 1))
     manifest "$MNT/tree$n" >"$SCRATCH/there"
     cmp -s "$SCRATCH/manifest$n" "$SCRATCH/there" || {
       diff "$SCRATCH/manifest$n" "$SCRATCH/there" | head -n 10
       fail "tree: names, kinds, modes, owners, times or links differ ($1)"
     }
-    diff -r --no-dereference "$tree" "$MNT/tree$n" >"$SCRATCH/diff.out" 2>&1 || {
-      head -n 10 "$SCRATCH/diff.out"
+    contents "$MNT/tree$n" >"$SCRATCH/there"
+    cmp -s "$SCRATCH/contents$n" "$SCRATCH/there" || {
+      diff "$SCRATCH/contents$n" "$SCRATCH/there" | head -n 10
       fail "tree: contents differ ($1)"
     }
   done
@@ -51,6 +57,7 @@ for tree in $TREE; do
   n=$((n + 1))
   cp -a "$tree" "$MNT/tree$n"
   manifest "$tree" >"$SCRATCH/manifest$n"
+  contents "$tree" >"$SCRATCH/contents$n"
 done
 say "tree: copied in $((SECONDS - start)) s"
 compare "after the copy"
