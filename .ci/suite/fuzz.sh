@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 SECONDS_EACH=${SECONDS_EACH:-10}
-# cargo-fuzz sets the flags itself, so the two switches of the simulator have to be given again.
-export RUSTFLAGS="--cfg madsim --cfg tokio_unstable ${RUSTFLAGS:-}"
+# cargo-fuzz sets its own flags; the two switches of the simulator are off here, as in the product.
+unset RUSTFLAGS
 unset CARGO_TARGET_DIR
 log=$(mktemp)
 FUZZ=(cargo +nightly fuzz)
