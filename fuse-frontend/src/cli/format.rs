@@ -158,7 +158,7 @@ fn block_size(bytes: u64) -> u32 {
     let wanted = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(low, high);
     let size = 1 << wanted.ilog2();
     if u64::from(size) != bytes {
-        tracing::warn!("block size {bytes} is not a power of two from {low} to {high}: {size} is used");
+        eprintln!("zest: block size {bytes} is not a power of two from {low} to {high}: {size} is used");
     }
     size / 1024
 }

@@ -106,7 +106,7 @@ pub fn run() -> ExitCode {
 
 fn begin_log(global: &Global) {
     // A command that ends by itself says what matters on its own.
-    let level = if global.level() == "info" { "warn" } else { global.level() };
+    let level = if global.level() == "info" { "error" } else { global.level() };
     crate::log::begin(level, !global.no_color, None);
 }
 

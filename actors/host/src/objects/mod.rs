@@ -1,5 +1,6 @@
 //! The object stores of the real world: a directory (`file`), S3 and what speaks it (`s3`), and memory (`mem`).
 
+mod complaints;
 mod endpoint;
 mod errors;
 mod s3;

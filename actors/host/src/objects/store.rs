@@ -1,6 +1,7 @@
 //! Any `object_store` as our `Objects`: one try a call, a checksum with every object where the store keeps user
 //! metadata, listings in order.
 
+use super::complaints::Complaints;
 use super::errors::translate;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -29,6 +30,7 @@ pub(super) struct Traits {
 pub struct Store {
     inner: Arc<dyn ObjectStore>,
     traits: Traits,
+    complaints: Arc<Complaints>,
 }
 
 fn checksum_name() -> Attribute {
@@ -57,7 +59,7 @@ fn verify(key: &str, data: &Bytes, attributes: &Attributes) -> Result<(), Object
 
 impl Store {
     pub(super) fn new(inner: Arc<dyn ObjectStore>, traits: Traits) -> Store {
-        Store { inner, traits }
+        Store { inner, traits, complaints: Arc::default() }
     }
 
     /// A store in this process's memory.
@@ -149,17 +151,26 @@ impl Store {
     }
 }
 
+/// Runs a request and notes what goes wrong.
+fn noted<T: 'static>(
+    store: &Store,
+    request: impl Future<Output = Result<T, ObjectError>> + Send + 'static,
+) -> BoxFuture<'static, Result<T, ObjectError>> {
+    let complaints = Arc::clone(&store.complaints);
+    Box::pin(async move { request.await.inspect_err(|error| complaints.note(error)) })
+}
+
 impl Objects for Store {
     fn put(&self, key: &str, data: Bytes) -> BoxFuture<'static, Result<(), ObjectError>> {
-        Box::pin(self.clone().put_object(key.into(), data))
+        noted(self, self.clone().put_object(key.into(), data))
     }
 
     fn get(&self, key: &str, range: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
-        Box::pin(self.clone().get_object(key.into(), range))
+        noted(self, self.clone().get_object(key.into(), range))
     }
 
     fn delete(&self, key: &str) -> BoxFuture<'static, Result<(), ObjectError>> {
-        Box::pin(self.clone().delete_object(key.into()))
+        noted(self, self.clone().delete_object(key.into()))
     }
 
     fn list(
@@ -168,7 +179,7 @@ impl Objects for Store {
         after: &str,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>> {
-        Box::pin(self.clone().list_objects(prefix.into(), after.into(), limit))
+        noted(self, self.clone().list_objects(prefix.into(), after.into(), limit))
     }
 }
 
