@@ -1,5 +1,7 @@
 //! The whole line in one process: requests through `Vfs`, actors, an engine in memory and objects in memory.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
