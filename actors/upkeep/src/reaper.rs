@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_data::retry::{Asker, retrying};
-use zest_metadata::{Change, Find, Key, Op, Outcome, Scan, SyncRecords};
+use zest_metadata::{Change, Find, Key, Op, Outcome, Record, Scan, SyncRecords};
 use zest_types::{Caller, Errno, Ino, SliceId, limits};
 use zest_vfs::shared::Shared;
 
@@ -43,7 +43,12 @@ impl Reaper {
         }
         self.busy = true;
         let shared = Arc::clone(&self.shared);
-        let scan = async move { find(&shared, Scan::Deleted { limit: limits::REAPER_QUEUE }).await };
+        let scan = async move {
+            if let Err(errno) = finish(&shared).await {
+                left_for_later(&shared, 0, errno);
+            }
+            find(&shared, Scan::Deleted { limit: limits::REAPER_QUEUE }).await
+        };
         ctx.spawn(actix::fut::ActorFutureExt::map(scan.into_actor(self), |found, actor, ctx| {
             actor.busy = false;
             for (key, _) in found.unwrap_or_default() {
@@ -65,12 +70,7 @@ impl Reaper {
         let shared = Arc::clone(&self.shared);
         let job = async move {
             if let Err(errno) = reap(&shared, &batch).await {
-                shared.world.tell(
-                    "reaper",
-                    "left for later",
-                    batch.len() as u64,
-                    u64::from(errno.number().unsigned_abs()),
-                );
+                left_for_later(&shared, batch.len(), errno);
             }
         };
         ctx.spawn(actix::fut::ActorFutureExt::map(job.into_actor(self), |(), actor, ctx| {
@@ -104,13 +104,32 @@ impl Handler<Deleted> for Reaper {
     }
 }
 
-async fn find(shared: &Shared, scan: Scan) -> Result<Vec<(Key, zest_metadata::Record)>, Errno> {
+async fn find(shared: &Shared, scan: Scan) -> Result<Vec<(Key, Record)>, Errno> {
     shared.links()?.metadata.send(Find { scan, attrs: false }).await.map_err(|_| Errno::EIO)?
 }
 
 async fn change(shared: &Shared, op: Op) -> Result<Outcome, Errno> {
     let change = Change { caller: Caller::SYSTEM, op };
     shared.links()?.metadata.send(change).await.map_err(|_| Errno::EIO)?
+}
+
+fn left_for_later(shared: &Shared, many: usize, errno: Errno) {
+    shared.world.tell("reaper", "left for later", many as u64, u64::from(errno.number().unsigned_abs()));
+}
+
+/// Removes the objects of slices that lost their last reference in a life before, or in work that failed.
+async fn finish(shared: &Shared) -> Result<(), Errno> {
+    let found = find(shared, Scan::SliceRefs { limit: limits::REAPER_QUEUE }).await?;
+    let unreferenced = found.into_iter().filter_map(|(key, record)| match (key, record) {
+        (Key::SliceRef { id, size }, Record::Count(count)) if count < 0 => Some((id, size)),
+        _ => None,
+    });
+    let garbage: Vec<(SliceId, u32)> = unreferenced.collect();
+    if garbage.is_empty() {
+        return Ok(());
+    }
+    shared.links()?.metadata.send(SyncRecords).await.map_err(|_| Errno::EIO)??;
+    remove_slices(shared, garbage).await
 }
 
 /// Removes the data of these files.

@@ -16,6 +16,13 @@ pub async fn check(media: &Media, mount: &Mount) -> Result<(), Violation> {
     invariants::check(&volume)
 }
 
+/// Whether nothing is kept that nobody can reach.
+pub async fn check_leaks(media: &Media, mount: &Mount) -> Result<(), Violation> {
+    let engine = &**mount.engine();
+    let volume = count(media, engine).await.map_err(|error| Violation::new("census", error.to_string()))?;
+    invariants::check_leaks(&volume)
+}
+
 async fn count(media: &Media, engine: &dyn Engine) -> Result<Volume, EngineError> {
     let mut volume = Volume {
         name: "sim-volume".into(),

@@ -6,8 +6,8 @@ use super::look::look;
 use super::scene::{Bench, Scene};
 use super::user::User;
 use crate::devices::{
-    DiskMedia, Fates, Life, ObjectMedia, SimChance, SimClock, SimDisk, SimObjects, SimOffload, SimRecords,
-    Tape,
+    DiskMedia, Fates, Fault, Life, ObjectMedia, SimChance, SimClock, SimDisk, SimObjects, SimOffload,
+    SimRecords, Tape,
 };
 use crate::judge::{Court, Terms, Violation};
 use crate::plan::{Ending, EngineKind, Round, Setup};
@@ -21,7 +21,7 @@ use zest_metadata::{CommitError, Engine, Key};
 use zest_types::volume::Settings;
 use zest_types::{Errno, Time};
 use zest_vfs::{Mount, Options, Role, Stage};
-use zest_world::World;
+use zest_world::{Clock, World};
 
 /// What outlives every incarnation.
 pub struct Media {
@@ -69,6 +69,9 @@ pub struct Task {
     pub durable: Time,
 }
 
+/// Virtual time in which the work nobody asked for catches up.
+const REST: Duration = Duration::from_secs(120);
+
 struct Here;
 
 impl Stage for Here {
@@ -105,7 +108,14 @@ pub async fn live(media: Rc<Media>, task: Task) {
         Scene::new(mount.vfs.clone(), clock, task.life.clone(), media.tape.clone(), media.bench.clone());
     let scene = Rc::new(scene);
     if inspect(&media, &task, &scene, &mount).await {
-        play(&task, &scene, &mount).await;
+        // Only now: the judge counts records while nothing changes them.
+        if let Err(errno) = zest_upkeep::attach(&mount, media.setup.trash_days, &Here).await {
+            return failed(&media, &task, "mount", format!("upkeep does not begin: {errno}"));
+        }
+        match &task.round {
+            Some(round) => play(&task, round, &scene, &mount).await,
+            None => rest(&media, &scene, &mount).await,
+        }
     }
     task.progress.done.set(true);
 }
@@ -121,7 +131,6 @@ fn failed(media: &Media, task: &Task, rule: &'static str, text: String) {
 /// What this world promises.
 #[must_use]
 pub fn terms(setup: &Setup) -> Terms {
-    use crate::devices::Fault;
     let denied = setup.faults.contains_key(&Fault::DeniedPut);
     Terms {
         lenient: denied || setup.faults.contains_key(&Fault::FailedSync),
@@ -214,8 +223,20 @@ async fn inspect(media: &Media, task: &Task, scene: &Scene, mount: &Mount) -> bo
     }
 }
 
-async fn play(task: &Task, scene: &Rc<Scene>, mount: &Mount) {
-    let Some(round) = &task.round else { return };
+/// The last incarnation does nothing but what nobody asked for; then nothing may be left over, unless faults
+/// have left things behind that only a search finds.
+async fn rest(media: &Media, scene: &Rc<Scene>, mount: &Mount) {
+    let fired = media.fates.fired();
+    if [Fault::Crash, Fault::DeniedPut].iter().any(|fault| fired.contains_key(fault)) {
+        return;
+    }
+    scene.clock.sleep(REST).await;
+    if let Err(violation) = census::check_leaks(media, mount).await {
+        scene.violated(violation);
+    }
+}
+
+async fn play(task: &Task, round: &Round, scene: &Rc<Scene>, mount: &Mount) {
     let users = round.users.iter().enumerate().map(|(number, steps)| {
         let user = User::new(scene.clone(), number);
         tokio::task::spawn_local(user.live(steps.clone()))

@@ -2,6 +2,7 @@
 //! before. One file each; none knows how the accused keeps them.
 
 mod blocks;
+mod leaks;
 mod links;
 mod parents;
 mod references;
@@ -58,6 +59,11 @@ pub fn check(volume: &Volume) -> Result<(), Violation> {
         check(volume).map_err(|text| Violation::new(rule, text))?;
     }
     Ok(())
+}
+
+/// Whether nothing is kept that nobody can reach; for volumes that are at rest and never saw a crash.
+pub fn check_leaks(volume: &Volume) -> Result<(), Violation> {
+    leaks::check(volume).map_err(|text| Violation::new("leaks", text))
 }
 
 /// Entries of all directories by the node they lead to.
