@@ -80,6 +80,9 @@ impl Serving for Me {
 
 /// Serves a mount until it is left. `ready` is called once it can be used, with the volume's name.
 pub fn serve(plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    // A process the kernel needs for writing must not wait for the kernel's writing; threads inherit it. Only root
+    // may ask for that, and others do without.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
     let volume = Volume::open(&plan.url)?;
     let world = volume.world()?;
     let arbiters = Arbiters::start().context("the actors' threads can't be started")?;
