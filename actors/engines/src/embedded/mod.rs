@@ -38,7 +38,7 @@ pub struct EmbeddedEngine {
 
 impl EmbeddedEngine {
     /// Opens the records in this directory and takes the lock; begins an empty volume where there is none. After
-    /// a crash the file is checked first, which reads all of it, at about 150 MB a second; larger files (see
+    /// a crash the file is checked first, which reads all of it, at about 130 MB a second; larger files (see
     /// [`limits::META_CHECKED`]) need no check.
     pub fn open(disk: Arc<dyn Disk>, world: &World) -> Result<EmbeddedEngine, OpenError> {
         EmbeddedEngine::open_recorded_from(disk, world, limits::META_CHECKED)
