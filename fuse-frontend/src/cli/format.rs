@@ -1,6 +1,6 @@
 //! `zest format META-URL NAME`: makes a volume, or changes the settings of one.
 
-use super::{block_on, units};
+use super::{block_on, meta_url, units};
 use crate::meta_url::MetaUrl;
 use crate::volume::{VolumeError, create, stored_settings};
 use anyhow::{Context, bail};
@@ -15,7 +15,7 @@ use zest_types::volume::{Settings, SettingsError, valid_name};
 pub(super) struct FormatArgs {
     /// Where the volume's metadata go: a directory.
     #[arg(value_name = "META-URL")]
-    url: Option<MetaUrl>,
+    url: Option<String>,
     /// The volume's name: 3 to 63 of a-z, 0-9 and '-'.
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -62,9 +62,10 @@ pub(super) struct FormatArgs {
 
 impl FormatArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let (Some(url), Some(name)) = (self.url.clone(), self.name.clone()) else {
+        let (Some(url), Some(name)) = (self.url.as_deref(), self.name.clone()) else {
             bail!("format wants META-URL and NAME, such as: zest format ./volume my-volume");
         };
+        let url = meta_url(url)?;
         if !valid_name(&name) {
             return Err(SettingsError::Name(name).into());
         }

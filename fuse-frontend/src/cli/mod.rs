@@ -9,6 +9,7 @@ mod umount;
 mod units;
 mod version;
 
+use crate::meta_url::MetaUrl;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
@@ -111,12 +112,36 @@ fn begin_log(global: &Global) {
 }
 
 fn refuse(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+        }
+        _ => eprintln!("zest: {}; see zest --help", one_line(&error.to_string())),
+    }
+    match error.kind() {
         ErrorKind::InvalidSubcommand => ExitCode::from(3),
         _ => ExitCode::FAILURE,
     }
+}
+
+/// What is wrong, and the hint if there is one, out of a text of several paragraphs.
+fn one_line(text: &str) -> String {
+    let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
+    let what: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    match lines.find_map(|line| line.strip_prefix("tip: ")) {
+        Some(hint) => format!("{}; {hint}", what.join(" ")),
+        None => what.join(" "),
+    }
+}
+
+/// The volume an argument names. Not read by the parser of arguments, which repeats what it refuses: a URL may
+/// hold a password.
+fn meta_url(given: &str) -> anyhow::Result<MetaUrl> {
+    given.parse().map_err(|why: String| anyhow::anyhow!("META-URL: {why}"))
 }
 
 /// Runs a future that needs nothing but this thread.
@@ -131,5 +156,19 @@ mod tests {
     #[test]
     fn the_options_do_not_contradict_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_line() {
+        let said = |args: &str| {
+            let error = Cli::try_parse_from(args.split(' ')).err().unwrap();
+            one_line(&error.to_string())
+        };
+        let bad = said("zest format v n --block-size banana");
+        assert!(bad.starts_with("invalid value 'banana'") && bad.ends_with("such as 4M"), "{bad}");
+        let near = said("zest mount --attr-cahce 1 v m");
+        assert!(near.contains("'--attr-cahce'") && near.contains("'--attr-cache'"), "{near}");
+        let few = said("zest mount v");
+        assert!(few.contains("<MOUNTPOINT>") && !few.contains('\n'), "{few}");
     }
 }

@@ -1,6 +1,6 @@
 //! `zest mount META-URL MOUNTPOINT`: serves a volume, in the foreground or in the background.
 
-use super::{Global, format, units, version};
+use super::{Global, format, meta_url, units, version};
 use crate::door::{DoorOptions, Ttl};
 use crate::meta_url::MetaUrl;
 use crate::serve::{Plan, serve};
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) struct MountArgs {
     /// The volume: a directory.
     #[arg(value_name = "META-URL")]
-    url: MetaUrl,
+    url: String,
     /// Where to mount it: an empty directory.
     #[arg(value_name = "MOUNTPOINT")]
     point: PathBuf,
@@ -121,6 +121,7 @@ const BUFFER_MIN: u64 = zest_types::limits::WRITE_RESERVE + (16 << 20);
 
 impl MountArgs {
     pub(super) fn run(self, global: &Global) -> anyhow::Result<ExitCode> {
+        let url = meta_url(&self.url)?;
         if self.background && !background::is_child() {
             return background::start().context("the mount can't be started in the background");
         }
@@ -130,19 +131,19 @@ impl MountArgs {
             bail!("--buffer-size {size} is too small: at least {} MiB", BUFFER_MIN >> 20);
         }
         let wishes = wishes(&self.options)?;
-        let volume = self.url.absolute().with_context(|| format!("{} can't be used", self.url))?;
-        if stored_settings(&self.url)?.is_none() && !self.create {
-            bail!("{}, or add --create to this command", VolumeError::NotFormatted(self.url.to_string()));
+        let volume = url.absolute().with_context(|| format!("{url} can't be used"))?;
+        if stored_settings(&url)?.is_none() && !self.create {
+            bail!("{}, or add --create to this command", VolumeError::NotFormatted(url.to_string()));
         }
         let point = mount_point::prepare(&self.point, &volume, wishes.nonempty, self.create)?;
-        if stored_settings(&self.url)?.is_none() {
-            format::make_default(&self.url)?;
+        if stored_settings(&url)?.is_none() {
+            format::make_default(&url)?;
         }
         if self.background {
             background::detach();
         }
         let shown = self.point.display().to_string();
-        let (url, background) = (self.url.to_string(), self.background);
+        let background = self.background;
         let plan = self.plan(volume, point.clone(), wishes);
         serve(plan, move |name| match log {
             Some(log) if background => {

@@ -1,8 +1,8 @@
 //! `zest status META-URL`: a volume's settings, sessions and usage. A volume in use is asked about at the process
 //! that has it.
 
+use super::meta_url;
 use crate::control;
-use crate::meta_url::MetaUrl;
 use crate::volume::{Volume, VolumeError, status};
 use clap::Args;
 
@@ -11,14 +11,15 @@ use clap::Args;
 pub(super) struct StatusArgs {
     /// The volume: a directory.
     #[arg(value_name = "META-URL")]
-    url: MetaUrl,
+    url: String,
 }
 
 impl StatusArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let text = match Volume::open(&self.url) {
+        let url = meta_url(&self.url)?;
+        let text = match Volume::open(&url) {
             Ok(volume) => status::report(&volume.engine, &volume.settings)?,
-            Err(in_use @ VolumeError::InUse { .. }) => control::volume_name(&self.url.meta())
+            Err(in_use @ VolumeError::InUse { .. }) => control::volume_name(&url.meta())
                 .ok()
                 .and_then(|name| control::ask(&name, "status"))
                 .ok_or(in_use)?,

@@ -56,7 +56,7 @@ fn check_place(url: &MetaUrl) -> Result<(), VolumeError> {
 /// Tries the store, and makes the bucket where it is missing.
 async fn check_store(url: &MetaUrl, settings: &Settings, store: &Arc<Store>) -> Result<(), VolumeError> {
     let chance = RealChance::new();
-    let wrong = |error| VolumeError::Probe { url: url.to_string(), error };
+    let wrong = VolumeError::probe(url, settings);
     let objects: Arc<dyn Objects> = Arc::clone(store) as _;
     match probe::works(Arc::clone(&objects), &chance, &settings.name).await {
         Err(probe::ProbeError::Failed { error: ObjectError::Refused { why, .. }, .. })
@@ -91,13 +91,13 @@ pub async fn create(url: &MetaUrl, settings: &Settings, force: bool, check: bool
         }
     }
     if !force {
-        let wrong = |error| VolumeError::Probe { url: url.to_string(), error };
-        probe::is_free(Arc::clone(&store) as _, &settings.name).await.map_err(wrong)?;
+        probe::is_free(Arc::clone(&store) as _, &settings.name)
+            .await
+            .map_err(VolumeError::probe(url, settings))?;
     }
     let mark = format!("{}/juicefs_uuid", settings.name);
     store.put(&mark, Bytes::from(settings.uuid.clone())).await.map_err(|error| {
-        let error = probe::ProbeError::Failed { verb: "written", error };
-        VolumeError::Probe { url: url.to_string(), error }
+        VolumeError::probe(url, settings)(probe::ProbeError::Failed { verb: "written", error })
     })?;
     let made = write_records(url, settings).await;
     if made.is_err() {

@@ -7,7 +7,7 @@ use zest_host::objects;
 use zest_host::probe::ProbeError;
 use zest_host::secrets::SecretError;
 use zest_metadata::EngineError;
-use zest_types::volume::SettingsError;
+use zest_types::volume::{Settings, SettingsError};
 
 /// What can go wrong with a volume.
 #[derive(Debug, thiserror::Error)]
@@ -32,8 +32,8 @@ pub enum VolumeError {
     Secret { url: String, error: SecretError },
     #[error("volume {url}: {error}")]
     Store { url: String, error: objects::OpenError },
-    #[error("volume {url}: {error}")]
-    Probe { url: String, error: ProbeError },
+    #[error("volume {url}, objects at {bucket}: {error}")]
+    Probe { url: String, bucket: String, error: ProbeError },
     #[error("{url} holds volume {found:?} already, not {given:?}: use its name, or another place")]
     OtherName { url: String, found: String, given: String },
     #[error("volume {url}: {what} is {old} and stays so: make a new volume for another value")]
@@ -45,6 +45,12 @@ pub enum VolumeError {
 }
 
 impl VolumeError {
+    /// Adds the volume and its objects' place to what a probe found.
+    pub(crate) fn probe(url: &MetaUrl, settings: &Settings) -> impl Fn(ProbeError) -> VolumeError {
+        let (url, bucket) = (url.to_string(), settings.bucket.clone());
+        move |error| VolumeError::Probe { url: url.clone(), bucket: bucket.clone(), error }
+    }
+
     /// Adds the volume to an engine's error.
     pub(crate) fn records(url: &MetaUrl) -> impl Fn(EngineError) -> VolumeError {
         let url = url.to_string();
