@@ -19,6 +19,8 @@ pub enum Fault {
     ShortBody,
     /// The object store turns writes away for good.
     DeniedPut,
+    /// The object store has no room for a write.
+    FullStore,
     /// The record store says conflict although nothing changed.
     SpuriousConflict,
     /// The record store's answer to a commit is lost; it was made.
@@ -41,12 +43,13 @@ pub enum Fault {
 
 impl Fault {
     /// Every class.
-    pub const ALL: [Fault; 14] = [
+    pub const ALL: [Fault; 15] = [
         Fault::SlowObject,
         Fault::RefusedObject,
         Fault::LostObjectReply,
         Fault::ShortBody,
         Fault::DeniedPut,
+        Fault::FullStore,
         Fault::SpuriousConflict,
         Fault::UnknownCommitted,
         Fault::UnknownDropped,
@@ -67,6 +70,7 @@ impl Fault {
             Fault::LostObjectReply => "lost-object-reply",
             Fault::ShortBody => "short-body",
             Fault::DeniedPut => "denied-put",
+            Fault::FullStore => "full-store",
             Fault::SpuriousConflict => "spurious-conflict",
             Fault::UnknownCommitted => "unknown-committed",
             Fault::UnknownDropped => "unknown-dropped",

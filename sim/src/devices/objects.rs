@@ -91,6 +91,10 @@ impl SimObjects {
             self.tell("denied", &key, 0);
             return Err(ObjectError::Refused { key, why: "access denied".into() });
         }
+        if self.fates.strikes(Fault::FullStore) {
+            self.tell("full", &key, 0);
+            return Err(ObjectError::Full(key));
+        }
         self.tell("put", &key, data.len() as u64);
         self.media.objects.lock().insert(key.clone(), data);
         self.answer(&key, ()).await

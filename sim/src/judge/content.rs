@@ -69,6 +69,18 @@ impl Content {
         out
     }
 
+    /// Whether a range shows nothing but zeros; it may be as long as it likes.
+    #[must_use]
+    pub fn is_zero(&self, start: u64, end: u64) -> bool {
+        let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
+        let hit = self.pieces.range(first..end.max(first));
+        !hit.into_iter().any(|(at, piece)| {
+            let from = start.saturating_sub(*at).min(piece.len() as u64) as usize;
+            let to = (end - at).min(piece.len() as u64) as usize;
+            piece[from..to.max(from)].iter().any(|byte| *byte != 0)
+        })
+    }
+
     /// Copies a range of `source` to `offset` here.
     pub fn copy(&mut self, source: &Content, from: u64, offset: u64, len: u64) {
         let bytes = source.read(from, len);
@@ -151,6 +163,7 @@ mod tests {
                 prop_assert_eq!(content.len, plain.len() as u64);
                 prop_assert_eq!(&content.read(0, 1000), &plain);
             }
+            prop_assert_eq!(content.is_zero(30, 90), content.read(30, 60).iter().all(|byte| *byte == 0));
             let tail: Vec<u8> = plain.iter().skip(17).take(60).copied().collect();
             prop_assert_eq!(content.read(17, 60), tail);
         }

@@ -3,7 +3,7 @@
 
 use super::stamp::Stamp;
 use super::tree::{Node, NodeId, Tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zest_types::{Attr, FileType, Ino, Name};
 
 /// A node as it was found.
@@ -23,6 +23,8 @@ pub struct Found {
 pub struct Recovered {
     /// Every node that has a name, by the number the accused gives it.
     pub nodes: BTreeMap<Ino, Found>,
+    /// Names in the trash: the directory they were in, the node, the name. `None`: this volume has no trash.
+    pub bins: Option<BTreeSet<(Ino, Ino, Name)>>,
 }
 
 /// Whether what was found is this tree. The text names the first difference.
@@ -83,13 +85,14 @@ pub fn as_tree(found: &Recovered, first: NodeId) -> Tree {
             parent: ids.get(&attr.parent).copied().unwrap_or(0),
             target: seen.target.clone(),
             xattrs: seen.xattrs.clone(),
+            linked: attr.parent == Ino(0),
             mtime: Stamp::exactly(attr.mtime),
             ctime: Stamp::exactly(attr.ctime),
             ..Node::new(attr.kind, attr.mode, Stamp::ANY)
         })
     };
     let root = node(&Ino::ROOT).unwrap_or_else(|| Node::new(FileType::Directory, 0o777, Stamp::ANY));
-    let mut tree = Tree::new(root);
+    let mut tree = Tree::new(root, found.bins.clone());
     for (ino, id) in ids.iter().filter(|(_, id)| **id != 0) {
         if let Some(node) = node(ino) {
             tree.insert(*id, node);

@@ -3,7 +3,7 @@
 //! does to the tree and what it must be answered; it is the only place that does, live and after a crash alike.
 
 use super::stamp::Stamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zest_types::request::{RenameMode, SetAttr, XattrMode};
 use zest_types::{Attr, Errno, FileType, Ino, Name, Request};
@@ -32,6 +32,10 @@ pub struct Node {
     /// Of a symlink.
     pub target: Vec<u8>,
     pub xattrs: BTreeMap<Name, Vec<u8>>,
+    /// It had more than one name at some time.
+    pub linked: bool,
+    /// Its only name is one in the trash.
+    pub trashed: bool,
     /// Of everything but files.
     pub mtime: Stamp,
     /// Of everything but files, where it is a lower bound only.
@@ -62,7 +66,11 @@ pub enum Expect {
 pub struct Tree {
     pub(super) nodes: BTreeMap<NodeId, Rc<Node>>,
     by_ino: BTreeMap<Ino, NodeId>,
+    /// Names in the trash: the directory they were in, the node, the name. `None`: this volume has no trash.
+    bins: Option<BTreeSet<(Ino, Ino, Name)>>,
 }
+
+const O_ACCMODE: u32 = 3;
 
 type Verdict = Result<Expect, Vec<Errno>>;
 
@@ -87,6 +95,8 @@ impl Node {
             parent: 0,
             target: Vec::new(),
             xattrs: BTreeMap::new(),
+            linked: false,
+            trashed: false,
             mtime: when,
             ctime: when,
         }
@@ -127,10 +137,10 @@ impl Node {
 }
 
 impl Tree {
-    /// A tree with a root directory and nothing else.
+    /// A tree with a root directory and nothing else but names in the trash, if there is one.
     #[must_use]
-    pub fn new(root: Node) -> Tree {
-        let mut tree = Tree { nodes: BTreeMap::new(), by_ino: BTreeMap::new() };
+    pub fn new(root: Node, bins: Option<BTreeSet<(Ino, Ino, Name)>>) -> Tree {
+        let mut tree = Tree { nodes: BTreeMap::new(), by_ino: BTreeMap::new(), bins };
         tree.insert(0, Node { ino: Some(Ino::ROOT), ..root });
         tree
     }
@@ -227,7 +237,13 @@ impl Tree {
                 self.shown(child)
             }
             Request::GetAttr { ino } => self.shown(self.find(*ino)?),
-            Request::SetAttr { ino, set, .. } => self.set_attr(self.find(*ino)?, set, when),
+            Request::SetAttr { ino, set, handle } => {
+                let id = self.find(*ino)?;
+                if self.nodes[&id].trashed && !(set.size.is_some() && handle.is_some()) {
+                    return fail(Errno::EPERM);
+                }
+                self.set_attr(id, set, when)
+            }
             Request::Readlink { ino } => self.readlink(self.find(*ino)?),
             Request::Mknod { parent, name, kind, mode, umask, rdev } => {
                 let node = Node { rdev: *rdev, ..Node::new(*kind, mode & !umask, when) };
@@ -250,8 +266,11 @@ impl Tree {
                 self.rename((*parent, name), (*new_parent, new_name), *mode, when)
             }
             Request::Link { ino, parent, name } => self.link(*ino, *parent, name, when),
-            Request::Open { ino, .. } => {
+            Request::Open { ino, flags } => {
                 let id = self.find(*ino)?;
+                if self.nodes[&id].trashed && flags & O_ACCMODE != 0 {
+                    return fail(Errno::EPERM);
+                }
                 self.edit(id, |node| node.opens += 1);
                 Ok(Expect::Done)
             }
@@ -298,6 +317,12 @@ impl Tree {
         if self.nodes[&id].is_dir() { Ok(id) } else { fail(Errno::ENOTDIR) }
     }
 
+    /// A directory that takes new names: not one in the trash.
+    fn open_dir(&self, ino: Ino) -> Result<NodeId, Vec<Errno>> {
+        let id = self.dir(ino)?;
+        if self.nodes[&id].trashed { fail(Errno::ENOENT) } else { Ok(id) }
+    }
+
     fn child(&self, parent: Ino, name: &Name) -> Result<NodeId, Vec<Errno>> {
         let dir = self.dir(parent)?;
         self.nodes[&dir].entries.get(name).copied().ok_or_else(|| vec![Errno::ENOENT])
@@ -325,7 +350,7 @@ impl Tree {
     }
 
     fn make(&mut self, call: u64, parent: Ino, name: &Name, mut node: Node, when: Stamp) -> Verdict {
-        let dir = self.dir(parent)?;
+        let dir = self.open_dir(parent)?;
         if self.nodes[&dir].entries.contains_key(name) {
             return fail(Errno::EEXIST);
         }
@@ -370,15 +395,37 @@ impl Tree {
         }
         self.leave(dir, name);
         self.touch(dir, when, 0);
-        self.drop_name(id, when);
+        self.drop_name(id, dir, name, when);
         Ok(Expect::Done)
     }
 
     /// A name of something that is no directory is gone.
-    fn drop_name(&mut self, id: NodeId, when: Stamp) {
+    fn drop_name(&mut self, id: NodeId, dir: NodeId, name: &Name, when: Stamp) {
+        if self.to_trash(id, dir, name, when) {
+            return;
+        }
         self.edit(id, |node| node.nlink = node.nlink.saturating_sub(1));
         self.changed(id, when);
         self.bury(id);
+    }
+
+    /// Whether a name went to the trash, where it counts as one. A second name of that name does not.
+    fn to_trash(&mut self, id: NodeId, dir: NodeId, name: &Name, when: Stamp) -> bool {
+        let inos = (self.nodes[&dir].ino.unwrap_or_default(), self.nodes[&id].ino.unwrap_or_default());
+        let Some(bins) = &mut self.bins else { return false };
+        if !bins.insert((inos.0, inos.1, name.clone())) {
+            return false;
+        }
+        self.edit(id, |node| node.trashed = !node.linked);
+        self.changed(id, when);
+        true
+    }
+
+    /// A directory that is empty loses its name.
+    fn drop_dir(&mut self, id: NodeId, dir: NodeId, name: &Name, when: Stamp) {
+        if !self.to_trash(id, dir, name, when) {
+            self.nodes.remove(&id);
+        }
     }
 
     fn bury(&mut self, id: NodeId) {
@@ -397,7 +444,7 @@ impl Tree {
         }
         self.leave(dir, name);
         self.touch(dir, when, -1);
-        self.nodes.remove(&id);
+        self.drop_dir(id, dir, name, when);
         Ok(Expect::Done)
     }
 
@@ -410,7 +457,7 @@ impl Tree {
             Ok(id) if self.nodes[id].nlink == 0 => errnos.push(Errno::ENOENT),
             Ok(_) => {}
         }
-        let dir = self.dir(parent);
+        let dir = self.open_dir(parent);
         match &dir {
             Err(wrong) => errnos.extend(wrong),
             Ok(dir) if self.nodes[dir].entries.contains_key(name) => errnos.push(Errno::EEXIST),
@@ -419,7 +466,10 @@ impl Tree {
         let (Ok(id), Ok(dir), true) = (node, dir, errnos.is_empty()) else { return Err(errnos) };
         self.enter(dir, name, id);
         self.touch(dir, when, 0);
-        self.edit(id, |node| node.nlink += 1);
+        self.edit(id, |node| {
+            node.nlink += 1;
+            (node.linked, node.trashed) = (true, false);
+        });
         self.changed(id, when);
         self.shown(id)
     }
@@ -467,7 +517,7 @@ impl Tree {
     }
 
     fn rename(&mut self, from: (Ino, &Name), to: (Ino, &Name), mode: RenameMode, when: Stamp) -> Verdict {
-        let (old_dir, new_dir) = match (self.dir(from.0), self.dir(to.0)) {
+        let (old_dir, new_dir) = match (self.dir(from.0), self.open_dir(to.0)) {
             (Ok(old), Ok(new)) => (old, new),
             (old, new) => {
                 return Err(old
@@ -498,7 +548,7 @@ impl Tree {
             None => self.leave(old_dir, from.1),
         }
         if let Some(replaced) = target.filter(|_| back.is_none()) {
-            self.replaced(replaced, new_dir, when);
+            self.replaced(replaced, new_dir, to.1, when);
         }
         self.moved(id, old_dir, new_dir, when);
         self.touch(old_dir, when, 0);
@@ -515,12 +565,12 @@ impl Tree {
         }
     }
 
-    fn replaced(&mut self, id: NodeId, dir: NodeId, when: Stamp) {
+    fn replaced(&mut self, id: NodeId, dir: NodeId, name: &Name, when: Stamp) {
         if self.nodes[&id].is_dir() {
-            self.nodes.remove(&id);
+            self.drop_dir(id, dir, name, when);
             self.edit(dir, |dir| dir.nlink = dir.nlink.saturating_sub(1));
         } else {
-            self.drop_name(id, when);
+            self.drop_name(id, dir, name, when);
         }
     }
 

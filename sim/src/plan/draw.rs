@@ -8,6 +8,8 @@ use zest_world::Chance;
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const CHUNK: u64 = 64 << 20;
 const BLOCK: u64 = 64 << 10;
+/// So far out that thousands of chunks lie before it.
+const HUGE: u64 = 1 << 40;
 
 /// The run of a seed.
 #[must_use]
@@ -17,6 +19,7 @@ pub fn setup(seed: u64) -> Setup {
     let mut setup = Setup::calm(seed, engine);
     setup.cache = *chance.pick(&[0, 256 << 10, 4 << 20]);
     setup.write_budget = *chance.pick(&[2 << 20, 4 << 20, 64 << 20]);
+    setup.trash_days = u32::from(chance.permille(400));
     faults(&chance, &mut setup);
     let rounds = chance.between(1, 3);
     let crashing = chance.permille(600);
@@ -41,7 +44,9 @@ fn faults(chance: &SimChance, setup: &mut Setup) {
             Fault::LostObjectReply,
             Fault::ShortBody,
             Fault::DeniedPut,
+            Fault::FullStore,
             Fault::SlowOffload,
+            Fault::FailedSync,
         ],
         EngineKind::Records => &[
             Fault::SlowObject,
@@ -49,6 +54,7 @@ fn faults(chance: &SimChance, setup: &mut Setup) {
             Fault::LostObjectReply,
             Fault::ShortBody,
             Fault::DeniedPut,
+            Fault::FullStore,
             Fault::SpuriousConflict,
             Fault::UnknownCommitted,
             Fault::UnknownDropped,
@@ -91,6 +97,7 @@ fn offset(chance: &SimChance) -> u64 {
         14..=15 => 3 * BLOCK,
         16 => CHUNK,
         17 => CHUNK - BLOCK,
+        18 if chance.permille(200) => HUGE,
         _ => chance.below(4 * BLOCK),
     };
     match chance.below(4) {

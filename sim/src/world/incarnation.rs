@@ -121,7 +121,9 @@ pub async fn live(media: Rc<Media>, task: Task) {
 }
 
 fn failed(media: &Media, task: &Task, rule: &'static str, text: String) {
-    if !task.life.is_dead() {
+    // A client that can't start because its disk fails has died at the door.
+    let bad_disk = media.fates.fired().contains_key(&Fault::FailedSync);
+    if !task.life.is_dead() && !bad_disk {
         media.tape.say(|| format!("!!! {rule}: {text}"));
         media.bench.borrow_mut().violation.get_or_insert(Violation::new(rule, text));
     }
@@ -131,7 +133,7 @@ fn failed(media: &Media, task: &Task, rule: &'static str, text: String) {
 /// What this world promises.
 #[must_use]
 pub fn terms(setup: &Setup) -> Terms {
-    let denied = setup.faults.contains_key(&Fault::DeniedPut);
+    let denied = setup.faults.contains_key(&Fault::DeniedPut) || setup.faults.contains_key(&Fault::FullStore);
     Terms {
         lenient: denied || setup.faults.contains_key(&Fault::FailedSync),
         lax_reads: denied,
@@ -227,7 +229,10 @@ async fn inspect(media: &Media, task: &Task, scene: &Scene, mount: &Mount) -> bo
 /// have left things behind that only a search finds.
 async fn rest(media: &Media, scene: &Rc<Scene>, mount: &Mount) {
     let fired = media.fates.fired();
-    if [Fault::Crash, Fault::DeniedPut].iter().any(|fault| fired.contains_key(fault)) {
+    if [Fault::Crash, Fault::DeniedPut, Fault::FullStore, Fault::FailedSync]
+        .iter()
+        .any(|fault| fired.contains_key(fault))
+    {
         return;
     }
     scene.clock.sleep(REST).await;
@@ -252,7 +257,7 @@ async fn play(task: &Task, round: &Round, scene: &Rc<Scene>, mount: &Mount) {
     }
     match mount.close().await {
         Ok(()) => task.progress.unmounted.set(true),
-        Err(Errno::EIO) if may_fail(scene) => {
+        Err(Errno::EIO | Errno::ENOSPC) if may_fail(scene) => {
             scene.bench.borrow_mut().court.iter_mut().for_each(Court::lost);
         }
         Err(errno) => scene.violated(Violation::new("unmount", format!("unmounting fails: {errno}"))),

@@ -98,7 +98,8 @@ impl History {
             let dies_in = round.as_ref().map_or("", |round| round.dies_in.as_str());
             let life = Arc::new(Life::in_device(round.as_ref().and_then(|round| round.dies_at), dies_in));
             let progress = Rc::new(Progress::default());
-            let cut = round.as_ref().is_some_and(|round| round.ending == Ending::Cut);
+            let (last, cut) =
+                (round.is_none(), round.as_ref().is_some_and(|round| round.ending == Ending::Cut));
             let (number, age) = (number as u64, self.age);
             let now =
                 Task { number, round, life: life.clone(), progress: progress.clone(), age, orderly, durable };
@@ -122,9 +123,11 @@ impl History {
             if self.media.bench.borrow().violation.is_some() {
                 return;
             }
-            self.end(&mut sim, &life, cut);
+            self.end(&mut sim, &life, cut || !last && !progress.unmounted.get());
             orderly = progress.unmounted.get();
-            let slow = self.media.setup.faults.contains_key(&Fault::SlowOffload);
+            // A slow or failing disk makes nothing durable by itself.
+            let slow = [Fault::SlowOffload, Fault::FailedSync];
+            let slow = slow.iter().any(|fault| self.media.setup.faults.contains_key(fault));
             let last = self.media.bench.borrow().last;
             durable =
                 if slow { Time::new(i64::MIN, 0) } else { Time::new(last.sec - DURABLE_AFTER, last.nsec) };

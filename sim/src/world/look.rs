@@ -4,8 +4,8 @@
 use super::scene::Scene;
 use super::user::entries;
 use crate::judge::{Found, Recovered};
-use std::collections::BTreeMap;
-use zest_types::{Attr, Errno, Handle, Ino, Request, Response, ServeResult};
+use std::collections::{BTreeMap, BTreeSet};
+use zest_types::{Attr, Errno, Handle, Ino, Name, Request, Response, ServeResult};
 
 /// Files up to this length are read whole.
 const WHOLE: u64 = 1 << 20;
@@ -26,7 +26,27 @@ pub async fn look(scene: &Scene) -> Result<Recovered, String> {
         queue.extend(node.entries.iter().map(|(name, child)| (*child, format!("{path}{name}/"))));
         found.nodes.insert(ino, node);
     }
+    found.bins = bins(scene).await.map_err(|errno| format!("the trash can't be listed: {errno}"))?;
     Ok(found)
+}
+
+/// Names in the trash; they are made of directory, node and name, as the volume format says.
+async fn bins(scene: &Scene) -> Result<Option<BTreeSet<(Ino, Ino, Name)>>, Errno> {
+    if patient(scene, Request::GetAttr { ino: Ino::TRASH }).await == Err(Errno::ENOENT) {
+        return Ok(None);
+    }
+    let mut bins = BTreeSet::new();
+    for hour in entries(scene, Ino::TRASH).await?.iter().filter(|hour| !hour.name.is_dots()) {
+        for entry in entries(scene, hour.ino).await? {
+            let text = String::from_utf8_lossy(entry.name.as_bytes()).into_owned();
+            let mut parts = text.splitn(3, '-');
+            let mut number = || parts.next()?.parse().ok().map(Ino);
+            if let (Some(dir), Some(ino)) = (number(), number()) {
+                bins.insert((dir, ino, Name::new(parts.next().unwrap_or_default().as_bytes())?));
+            }
+        }
+    }
+    Ok(Some(bins))
 }
 
 async fn patient(scene: &Scene, request: Request<'static>) -> ServeResult {
@@ -52,7 +72,7 @@ async fn node(scene: &Scene, ino: Ino, _path: &str) -> Result<Found, String> {
     match found.attr.kind {
         zest_types::FileType::Directory => {
             let all = entries(scene, ino).await.map_err(|errno| format!("can't be listed: {errno}"))?;
-            for entry in all.into_iter().filter(|entry| !entry.name.is_dots()) {
+            for entry in all.into_iter().filter(|entry| !entry.name.is_dots() && !entry.ino.is_trash()) {
                 if found.entries.insert(entry.name.clone(), entry.ino).is_some() {
                     return Err(format!("lists {} twice", entry.name));
                 }

@@ -20,7 +20,7 @@ pub fn check(volume: &Volume) -> Result<(), String> {
         }
     }
     let names = names_of(volume);
-    for (ino, attr) in &volume.attrs {
+    for (ino, attr) in volume.attrs.iter().filter(|(ino, _)| !ino.is_trash()) {
         let count = names.get(ino).map_or(0, Vec::len);
         if attr.is_dir() {
             let subdirs = volume

@@ -6,7 +6,7 @@ use zest_types::Ino;
 
 /// Checks parents against names.
 pub fn check(volume: &Volume) -> Result<(), String> {
-    for (ino, dirs) in names_of(volume) {
+    for (ino, dirs) in names_of(volume).into_iter().filter(|(ino, _)| !ino.is_trash()) {
         let Some(attr) = volume.attrs.get(&ino) else { continue };
         if attr.parent != Ino(0) {
             if dirs.as_slice() != [attr.parent] {

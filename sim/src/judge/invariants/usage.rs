@@ -1,4 +1,4 @@
-//! The volume's counters of space and nodes are what the nodes add up to; the root does not count.
+//! The volume's counters of space and nodes are what the nodes add up to; neither root counts.
 
 use super::Volume;
 use zest_types::Ino;
@@ -6,7 +6,7 @@ use zest_types::attr::align4k;
 
 /// Checks the counters.
 pub fn check(volume: &Volume) -> Result<(), String> {
-    let counted = volume.attrs.iter().filter(|(ino, _)| **ino != Ino::ROOT && !ino.is_trash());
+    let counted = volume.attrs.iter().filter(|(ino, _)| ![Ino::ROOT, Ino::TRASH].contains(*ino));
     let (mut space, mut nodes) = (0, 0);
     for (_, attr) in counted {
         space += if attr.is_file() { align4k(attr.length) } else { 4096 };
