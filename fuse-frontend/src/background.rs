@@ -34,7 +34,7 @@ pub fn start() -> io::Result<ExitCode> {
     match first_line(&mut child, Duration::from_secs(seconds)) {
         Some(line) => match line.strip_prefix(READY) {
             Some(text) => {
-                println!("{text}");
+                crate::log::say(text);
                 Ok(ExitCode::SUCCESS)
             }
             // It ended, and has said why.
@@ -43,9 +43,9 @@ pub fn start() -> io::Result<ExitCode> {
         None => {
             child.kill()?;
             child.wait()?;
-            eprintln!(
-                "zest: the mount was not ready within {seconds} seconds and was given up: see the log, or set {TIMEOUT}"
-            );
+            crate::log::tell(&format!(
+                "the mount was not ready within {seconds} seconds and was given up: see the log, or set {TIMEOUT}"
+            ));
             Ok(ExitCode::FAILURE)
         }
     }
@@ -55,7 +55,7 @@ fn exit_code(code: Option<i32>) -> ExitCode {
     // A process that ended before it was ready failed, whatever it says.
     match code.and_then(|code| u8::try_from(code).ok()) {
         Some(0) | None => {
-            eprintln!("zest: the mount ended before it was ready: see the log");
+            crate::log::tell("the mount ended before it was ready: see the log");
             ExitCode::FAILURE
         }
         Some(code) => ExitCode::from(code),

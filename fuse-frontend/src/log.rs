@@ -2,7 +2,7 @@
 //! while nobody waits for an answer.
 
 use std::fs::{File, OpenOptions};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -39,6 +39,16 @@ pub fn begin(level: &str, colour: bool, file: Option<File>) {
             subscriber.with_ansi(colour).with_writer(std::io::stderr).try_init()
         }
     };
+}
+
+/// Says something on stdout. Nobody may be listening any more, or the disk behind it be full: then it is unsaid.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Tells the person at the terminal something, on stderr, in the program's name. As [`say`] where nobody listens.
+pub fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "zest: {text}");
 }
 
 /// Makes panics lines of the log, with the place where they happened.

@@ -21,8 +21,8 @@ pub enum PointError {
         "{point} has {volume} mounted already: leave it with zest umount {point}, or choose another place"
     )]
     Mounted { point: String, volume: String },
-    #[error("mount point {0} holds the volume itself: choose a directory outside of it")]
-    HoldsVolume(String),
+    #[error("mount point {point} is around {inside}, which the volume needs: choose another directory")]
+    Around { point: String, inside: String },
     #[error("mount point / would hide everything: choose an empty directory")]
     Root,
     #[error("{0} is not mounted: see what is with findmnt -t fuse.zest")]
@@ -45,9 +45,9 @@ fn io_error(point: &Path, error: impl Into<io::Error>) -> PointError {
     PointError::Io { point: text(point), error: error.into() }
 }
 
-/// Finds a directory fit to be mounted on: there, empty (unless `nonempty`), no mount of ours, not around the
-/// volume. A mount of ours whose process is dead is cleared away. `make` makes the directory where it is missing.
-pub fn prepare(given: &Path, volume: &Path, nonempty: bool, make: bool) -> Result<PathBuf, PointError> {
+/// Finds a directory fit to be mounted on: there, empty (unless `nonempty`), no mount of ours, not around one of the
+/// directories that serve it. A mount of ours whose process is dead is cleared away. `make` makes the directory where it is missing.
+pub fn prepare(given: &Path, needed: &[PathBuf], nonempty: bool, make: bool) -> Result<PathBuf, PointError> {
     if make && !given.exists() && mounted_at_path(given).is_none() {
         std::fs::create_dir_all(given).map_err(|e| io_error(given, e))?;
     }
@@ -73,8 +73,9 @@ pub fn prepare(given: &Path, volume: &Path, nonempty: bool, make: bool) -> Resul
     if !point.is_dir() {
         return Err(PointError::NotDirectory(text(given)));
     }
-    if volume.starts_with(&point) {
-        return Err(PointError::HoldsVolume(text(given)));
+    // Whoever serves a mount must not need it to do so.
+    if let Some(inside) = needed.iter().find(|path| path.starts_with(&point)) {
+        return Err(PointError::Around { point: text(given), inside: text(inside) });
     }
     let mut entries = std::fs::read_dir(&point).map_err(|e| io_error(given, e))?;
     if !nonempty && entries.next().is_some() {
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     fn refusal(given: &Path, volume: &Path) -> String {
-        prepare(given, volume, false, false).unwrap_err().to_string()
+        prepare(given, &[volume.to_path_buf()], false, false).unwrap_err().to_string()
     }
 
     #[test]
@@ -139,11 +140,11 @@ mod tests {
         let full = temp.path().join("full");
         std::fs::create_dir_all(full.join("x")).unwrap();
         assert!(refusal(&full, &volume).contains("-o nonempty"));
-        assert!(prepare(&full, &volume, true, false).is_ok());
-        assert!(refusal(temp.path(), &volume).contains("holds the volume"));
+        assert!(prepare(&full, std::slice::from_ref(&volume), true, false).is_ok());
+        assert!(refusal(temp.path(), &volume).contains("is around"));
         assert!(refusal(Path::new("/"), &volume).contains("hide everything"));
         let new = temp.path().join("a/b");
-        assert_eq!(prepare(&new, &volume, false, true).unwrap(), new.canonicalize().unwrap());
+        assert_eq!(prepare(&new, &[volume], false, true).unwrap(), new.canonicalize().unwrap());
         assert!(find(&new).unwrap_err().to_string().contains("is not mounted"));
     }
 }

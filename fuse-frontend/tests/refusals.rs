@@ -63,7 +63,9 @@ fn mount_points_that_will_not_do() {
     place.zest(&["mount", "v", "no"]).refused(1, &["no does not exist", "mkdir no"]);
     place.zest(&["mount", "v", "file"]).refused(1, &["file is not a directory"]);
     place.zest(&["mount", "v", "full"]).refused(1, &["full is not empty", "-o nonempty"]);
-    place.zest(&["mount", "v", "."]).refused(1, &["holds the volume"]);
+    place.zest(&["mount", "v", "."]).refused(1, &["is around", "/v, which the volume needs"]);
+    place.zest(&["format", "w", "volume", "--bucket", "m/objects"]).good();
+    place.zest(&["mount", "w", "m", "-o", "nonempty"]).refused(1, &["is around", "m/objects"]);
     place.zest(&["mount", "v", "m", "-o", "nonsense"]).refused(1, &["-o nonsense"]);
     place.zest(&["umount", "m"]).refused(1, &["m is not mounted"]);
     place.zest(&["mount", "-d", "v", "no", "--log", "log"]).refused(1, &["no does not exist"]);

@@ -82,7 +82,7 @@ impl FormatArgs {
                 settings
             }
         };
-        println!("Volume is formatted as {}", shown(settings));
+        crate::log::say(&format!("Volume is formatted as {}", shown(settings)));
         Ok(())
     }
 
@@ -159,7 +159,9 @@ fn block_size(bytes: u64) -> u32 {
     let wanted = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(low, high);
     let size = 1 << wanted.ilog2();
     if u64::from(size) != bytes {
-        eprintln!("zest: block size {bytes} is not a power of two from {low} to {high}: {size} is used");
+        crate::log::tell(&format!(
+            "block size {bytes} is not a power of two from {low} to {high}: {size} is used"
+        ));
     }
     size / 1024
 }

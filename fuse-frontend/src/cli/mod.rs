@@ -93,14 +93,14 @@ pub fn run() -> ExitCode {
             args.run().map(|()| ExitCode::SUCCESS)
         }
         Command::Version => {
-            println!("{}", version::text());
+            crate::log::say(&version::text());
             Ok(ExitCode::SUCCESS)
         }
     };
     outcome.unwrap_or_else(|error| {
         // One line, whatever a cause has to say.
         let text = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
-        eprintln!("zest: {text}");
+        crate::log::tell(&text);
         ExitCode::FAILURE
     })
 }
@@ -120,7 +120,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
         }
-        _ => eprintln!("zest: {}; see zest --help", one_line(&error.to_string())),
+        _ => crate::log::tell(&format!("{}; see zest --help", one_line(&error.to_string()))),
     }
     match error.kind() {
         ErrorKind::InvalidSubcommand => ExitCode::from(3),

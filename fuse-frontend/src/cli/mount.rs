@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use fuser::MountOption;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -132,11 +132,14 @@ impl MountArgs {
         }
         let wishes = wishes(&self.options)?;
         let volume = url.absolute().with_context(|| format!("{url} can't be used"))?;
-        if stored_settings(&url)?.is_none() && !self.create {
+        let settings = stored_settings(&url)?;
+        if settings.is_none() && !self.create {
             bail!("{}, or add --create to this command", VolumeError::NotFormatted(url.to_string()));
         }
-        let point = mount_point::prepare(&self.point, &volume, wishes.nonempty, self.create)?;
-        if stored_settings(&url)?.is_none() {
+        let bucket = settings.as_ref().and_then(|settings| Path::new(&settings.bucket).canonicalize().ok());
+        let needed: Vec<PathBuf> = std::iter::once(volume.clone()).chain(bucket).collect();
+        let point = mount_point::prepare(&self.point, &needed, wishes.nonempty, self.create)?;
+        if settings.is_none() {
             format::make_default(&url)?;
         }
         if self.background {
@@ -151,9 +154,9 @@ impl MountArgs {
                 Ok(())
             }
             _ => {
-                println!(
+                crate::log::say(&format!(
                     "volume {name:?} ({url}) is mounted at {shown}: work in it; stop with Ctrl-C or: zest umount {shown}"
-                );
+                ));
                 Ok(())
             }
         })?;
@@ -209,7 +212,7 @@ impl MountArgs {
 }
 
 /// The record of this mount's session. Source: volume format, session record.
-fn session_info(point: &std::path::Path) -> Vec<u8> {
+fn session_info(point: &Path) -> Vec<u8> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let info = serde_json::json!({
         "Version": version::session(),

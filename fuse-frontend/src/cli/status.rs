@@ -25,7 +25,7 @@ impl StatusArgs {
                 .ok_or(in_use)?,
             Err(error) => return Err(error.into()),
         };
-        println!("{text}");
+        crate::log::say(&text);
         Ok(())
     }
 }

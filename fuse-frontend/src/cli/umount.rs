@@ -47,7 +47,10 @@ impl UmountArgs {
             // Who forces does not wait for those who still have files open.
             Some(wait) if !self.force => {
                 let slow = || {
-                    eprintln!("zest: waiting until what was written to {} is stored", self.point.display())
+                    crate::log::tell(&format!(
+                        "waiting until what was written to {} is stored",
+                        self.point.display()
+                    ))
                 };
                 wait.end(slow).map_err(|why| anyhow!("{} is unmounted, but {why}", self.point.display()))
             }

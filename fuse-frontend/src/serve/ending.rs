@@ -110,11 +110,11 @@ impl End<'_> {
         let patience = match leave(self.point, false) {
             Ok(()) => SETTLE,
             Err(PointError::Busy(_)) => {
-                eprintln!(
-                    "zest: {} is in use: it is taken away now, and this process ends when its files are closed, in {} seconds, or at a second signal",
+                crate::log::tell(&format!(
+                    "{} is in use: it is taken away now, and this process ends when its files are closed, in {} seconds, or at a second signal",
                     self.point.display(),
                     GRACE.as_secs()
-                );
+                ));
                 leave(self.point, true)?;
                 // Those who have files open may go on; what they wrote so far is on its way.
                 self.start_sync();
@@ -160,10 +160,10 @@ impl End<'_> {
                 // The door of a forced end, closed after all.
                 Ok(Event::Closed(_)) => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    eprintln!(
-                        "zest: {} is unmounted; what was written to it is still being stored (a signal gives that up)",
+                    crate::log::tell(&format!(
+                        "{} is unmounted; what was written to it is still being stored (a signal gives that up)",
                         self.point.display()
-                    );
+                    ));
                     patience = Duration::MAX;
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(lost("input/output error")),
