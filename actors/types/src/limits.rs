@@ -68,8 +68,6 @@ pub const WRITE_BUDGET_MIN: u64 = 2 << 20;
 pub const WRITE_RESERVE: u64 = 64 << 20;
 /// Bytes of block buffers kept for the next use.
 pub const POOLED_BYTES: usize = 64 << 20;
-/// Slices of one file that may be open for writing at once.
-pub const OPEN_SLICES: usize = 16;
 /// Slices of one file that may wait to be committed; more writes wait.
 pub const PENDING_SLICES: usize = 1000;
 /// A slice is sealed when it was idle this long, milliseconds.
@@ -94,6 +92,5 @@ const _: () = {
     assert!(WRITE_BUDGET_MIN >= MAX_IO as u64 + 4 * PAGE_SIZE as u64 && WRITE_BUDGET_MIN <= WRITE_BUDGET);
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);
     assert!(SLICE_IDLE_MS <= SLICE_AGE_MS && META_FLUSH_MS <= 1_000);
-    assert!(OPEN_SLICES < PENDING_SLICES);
     assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX);
 };

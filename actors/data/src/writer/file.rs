@@ -1,5 +1,5 @@
-//! The unflushed writes of one file. Keeps the order that makes later writes win everywhere: in what reads see,
-//! in the order slices are announced, and so in the order they are committed.
+//! The unflushed writes of one file; only the newest slice grows. Keeps the order that makes later writes win: in
+//! what reads see, in the order slices are announced, and so in the order they are committed.
 
 use super::pending::{self, PendingPiece};
 use super::slice::{PendingSlice, new_growth};
@@ -7,7 +7,7 @@ use super::{Handover, SealReason, WriteError};
 use crate::budget::{Budget, Charge};
 use std::collections::VecDeque;
 use std::time::Duration;
-use zest_types::limits::{CHUNK_SIZE, FILE_MAX, OPEN_SLICES, PENDING_SLICES, SLICE_AGE_MS, SLICE_IDLE_MS};
+use zest_types::limits::{CHUNK_SIZE, FILE_MAX, PENDING_SLICES, SLICE_AGE_MS, SLICE_IDLE_MS};
 use zest_types::slice::{ChunkRange, chunk_ranges};
 use zest_types::{Errno, SliceId, Time};
 
@@ -26,7 +26,6 @@ pub struct FileWriter {
     slices: VecDeque<PendingSlice>,
     /// A number that was fetched but not needed.
     spare: Option<SliceId>,
-    writes: u64,
     error: Option<Errno>,
 }
 
@@ -35,7 +34,7 @@ impl FileWriter {
     #[must_use]
     pub fn new(block_size: u32, budget: Budget) -> FileWriter {
         let slices = VecDeque::new();
-        FileWriter { block_size: block_size.max(1), budget, slices, spare: None, writes: 0, error: None }
+        FileWriter { block_size: block_size.max(1), budget, slices, spare: None, error: None }
     }
 
     /// Takes a write of at most a chunk's size, all or nothing. `now` becomes the file's mtime when it is
@@ -60,10 +59,6 @@ impl FileWriter {
         let bytes = plan.iter().map(|step| step.bytes).sum();
         let mut charge = self.budget.try_take(bytes).ok_or(WriteError::Full)?;
         let mut new_ids = self.take_ids(fresh, ids)?;
-        self.writes += 1;
-        for into in plan.iter().filter_map(|step| step.into) {
-            self.slices[into].stamp = self.writes; // not the one to go when another one needs room
-        }
         let mut out = Vec::new();
         let mut rest = data;
         for step in plan {
@@ -81,7 +76,7 @@ impl FileWriter {
             };
             self.fill(into, step.range.pos, part, &mut out);
             let slice = &mut self.slices[into];
-            (slice.mtime, slice.touched, slice.stamp) = (now, mono, self.writes);
+            (slice.mtime, slice.touched) = (now, mono);
             if u64::from(slice.end()) == CHUNK_SIZE {
                 self.seal_at(into, SealReason::Complete, &mut out);
             }
@@ -106,16 +101,6 @@ impl FileWriter {
         self.seal_where(SealReason::Due, |slice| {
             mono.saturating_sub(slice.touched) >= idle || mono.saturating_sub(slice.born) >= age
         })
-    }
-
-    /// Seals the open slice that holds most memory, to get some of it back.
-    pub fn seal_largest(&mut self) -> Vec<Handover> {
-        let mut out = Vec::new();
-        let open = self.slices.iter().enumerate().filter(|(_, slice)| !slice.sealed);
-        if let Some((at, _)) = open.max_by_key(|(_, slice)| slice.charge.bytes()) {
-            self.seal_at(at, SealReason::Pressure, &mut out);
-        }
-        out
     }
 
     /// A slice is part of the file now, and the caller's view of the chunk shows it.
@@ -149,7 +134,7 @@ impl FileWriter {
     /// Time of the last write that is not committed.
     #[must_use]
     pub fn mtime(&self) -> Option<Time> {
-        self.slices.iter().max_by_key(|slice| slice.stamp).map(|slice| slice.mtime)
+        self.slices.back().map(|slice| slice.mtime)
     }
 
     /// A time was set by hand: it is the time of everything written so far.
@@ -199,28 +184,23 @@ struct Step {
 
 impl FileWriter {
     fn plan(&self, offset: u64, len: u64) -> Vec<Step> {
-        let step = |range: ChunkRange| {
-            let into = self.slice_for(range);
+        let step = |(n, range): (usize, ChunkRange)| {
+            // Only the beginning of a write can go on where the last one ended.
+            let into = if n == 0 { self.slice_for(range) } else { None };
             let bytes = match into {
                 Some(at) => self.slices[at].growth(range.pos, range.len, self.block_size),
                 None => new_growth(range.len, self.block_size) + SLICE_OVERHEAD,
             };
             Step { range, into, bytes }
         };
-        chunk_ranges(offset, len).map(step).collect()
+        chunk_ranges(offset, len).enumerate().map(step).collect()
     }
 
-    /// The open slice a write can go to, newest first, as long as no newer one shows any of its bytes.
+    /// The newest slice, if a write can go to it. An older one may not grow: slices are committed one by one, and
+    /// what a crash leaves of a file shall be a state it went through.
     fn slice_for(&self, range: ChunkRange) -> Option<usize> {
-        for (at, slice) in self.slices.iter().enumerate().rev().filter(|(_, s)| s.chunk == range.index) {
-            if slice.takes(range.pos) {
-                return Some(at);
-            }
-            if slice.meets(range.pos, range.len) {
-                return None;
-            }
-        }
-        None
+        let newest = self.slices.back().filter(|slice| slice.chunk == range.index && slice.takes(range.pos));
+        newest.map(|_| self.slices.len() - 1)
     }
 
     /// Numbers for new slices, all or none; what one write leaves over serves the next.
@@ -251,12 +231,7 @@ impl FileWriter {
         charge: Charge,
         out: &mut Vec<Handover>,
     ) -> usize {
-        if self.open_slices() >= OPEN_SLICES {
-            let open = self.slices.iter().enumerate().filter(|(_, slice)| !slice.sealed);
-            if let Some((at, _)) = open.min_by_key(|(_, slice)| slice.stamp) {
-                self.seal_at(at, SealReason::Crowded, out);
-            }
-        }
+        out.extend(self.seal_all(SealReason::Superseded));
         out.push(Handover::Open { slice: id });
         self.slices.push_back(PendingSlice::new(id, range.index, range.pos, mono, charge));
         self.slices.len() - 1

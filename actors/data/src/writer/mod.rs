@@ -77,6 +77,6 @@ pub enum SealReason {
     Pressure,
     /// The slice reached its chunk's end.
     Complete,
-    /// Too many slices are open.
-    Crowded,
+    /// A later write went elsewhere.
+    Superseded,
 }

@@ -33,8 +33,6 @@ pub(super) struct PendingSlice {
     /// When the first and the last write came, on the monotonic clock.
     pub born: Duration,
     pub touched: Duration,
-    /// Number of the last write that went here.
-    pub stamp: u64,
     pub charge: Charge,
 }
 
@@ -53,7 +51,6 @@ impl PendingSlice {
             mtime: Time::default(),
             born: mono,
             touched: mono,
-            stamp: 0,
             charge,
         }
     }
