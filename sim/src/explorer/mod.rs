@@ -6,19 +6,21 @@ pub mod shrink;
 pub mod sweep;
 pub mod twice;
 
-use crate::judge::Violation;
+use crate::devices::Tape;
 use crate::plan::Setup;
 use crate::universe::universe;
 use crate::world::{Outcome, live};
+use std::sync::Arc;
 use zest_world::planted::Bug;
 
 /// Runs a plan in a universe of its own, with a planted bug if wanted. A panic in there is a violation too.
 #[must_use]
 pub fn run(setup: &Setup, bug: Option<Bug>, telling: bool) -> Outcome {
-    let inside = setup.clone();
+    let tape = Arc::new(Tape::new(telling));
+    let (inside, listening) = (setup.clone(), tape.clone());
     let outcome = universe(setup.seed, move || {
         zest_world::planted::activate(bug);
-        live(&inside, telling)
+        live(&inside, listening)
     });
-    outcome.unwrap_or_else(|text| Outcome::panicked(Violation::new("panic", text)))
+    outcome.unwrap_or_else(|text| Outcome::panicked(text, &tape))
 }

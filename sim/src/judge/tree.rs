@@ -401,7 +401,7 @@ impl Tree {
 
     /// A name of something that is no directory is gone.
     fn drop_name(&mut self, id: NodeId, dir: NodeId, name: &Name, when: Stamp) {
-        if self.to_trash(id, dir, name, when) {
+        if self.move_to_trash(id, dir, name, when) {
             return;
         }
         self.edit(id, |node| node.nlink = node.nlink.saturating_sub(1));
@@ -410,7 +410,7 @@ impl Tree {
     }
 
     /// Whether a name went to the trash, where it counts as one. A second name of that name does not.
-    fn to_trash(&mut self, id: NodeId, dir: NodeId, name: &Name, when: Stamp) -> bool {
+    fn move_to_trash(&mut self, id: NodeId, dir: NodeId, name: &Name, when: Stamp) -> bool {
         let inos = (self.nodes[&dir].ino.unwrap_or_default(), self.nodes[&id].ino.unwrap_or_default());
         let Some(bins) = &mut self.bins else { return false };
         if !bins.insert((inos.0, inos.1, name.clone())) {
@@ -423,7 +423,7 @@ impl Tree {
 
     /// A directory that is empty loses its name.
     fn drop_dir(&mut self, id: NodeId, dir: NodeId, name: &Name, when: Stamp) {
-        if !self.to_trash(id, dir, name, when) {
+        if !self.move_to_trash(id, dir, name, when) {
             self.nodes.remove(&id);
         }
     }

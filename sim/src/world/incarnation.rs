@@ -122,12 +122,15 @@ pub async fn live(media: Rc<Media>, task: Task) {
 
 fn failed(media: &Media, task: &Task, rule: &'static str, text: String) {
     // A client that can't start because its disk fails has died at the door.
-    let bad_disk = media.fates.fired().contains_key(&Fault::FailedSync);
-    if !task.life.is_dead() && !bad_disk {
+    if !task.life.is_dead() && !bad_disk(media) {
         media.tape.say(|| format!("!!! {rule}: {text}"));
         media.bench.borrow_mut().violation.get_or_insert(Violation::new(rule, text));
     }
     task.progress.done.set(true);
+}
+
+fn bad_disk(media: &Media) -> bool {
+    media.fates.fired().contains_key(&Fault::FailedSync)
 }
 
 /// What this world promises.
@@ -218,6 +221,8 @@ async fn inspect(media: &Media, task: &Task, scene: &Scene, mount: &Mount) -> bo
     };
     match verdict {
         Ok(()) => true,
+        // A volume whose disk fails while it is looked at shows nothing; the next life looks again.
+        Err(violation) if ["look", "census"].contains(&violation.rule) && bad_disk(media) => false,
         Err(violation) => {
             scene.violated(violation);
             false
@@ -225,17 +230,23 @@ async fn inspect(media: &Media, task: &Task, scene: &Scene, mount: &Mount) -> bo
     }
 }
 
+/// Whether a fault happened that leaves things behind which only a search finds.
+fn leaves_things(media: &Media) -> bool {
+    let fired = media.fates.fired();
+    let leaving = [Fault::Crash, Fault::DeniedPut, Fault::FullStore, Fault::FailedSync];
+    leaving.iter().any(|fault| fired.contains_key(fault))
+}
+
 /// The last incarnation does nothing but what nobody asked for; then nothing may be left over, unless faults
 /// have left things behind that only a search finds.
 async fn rest(media: &Media, scene: &Rc<Scene>, mount: &Mount) {
-    let fired = media.fates.fired();
-    if [Fault::Crash, Fault::DeniedPut, Fault::FullStore, Fault::FailedSync]
-        .iter()
-        .any(|fault| fired.contains_key(fault))
-    {
+    if leaves_things(media) {
         return;
     }
     scene.clock.sleep(REST).await;
+    if leaves_things(media) {
+        return;
+    }
     if let Err(violation) = census::check_leaks(media, mount).await {
         scene.violated(violation);
     }

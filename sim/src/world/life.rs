@@ -40,37 +40,34 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What is left of a world that panicked.
+    /// What a tape says of a world that ended by a panic.
     #[must_use]
-    pub fn panicked(violation: Violation) -> Outcome {
-        let (tape, words) = (Vec::new(), Vec::new());
-        Outcome { digest: 0, events: 0, violation: Some(violation), fired: BTreeMap::new(), tape, words }
+    pub fn panicked(text: String, tape: &Tape) -> Outcome {
+        Outcome::of(tape, Some(Violation::new("panic", text)), BTreeMap::new())
+    }
+
+    fn of(tape: &Tape, violation: Option<Violation>, fired: BTreeMap<Fault, u64>) -> Outcome {
+        let (digest, events) = (tape.digest(), tape.count());
+        let (tape, words) = tape.take();
+        Outcome { digest, events, violation, fired, tape, words }
     }
 }
 
 /// Lives through a world. Must be called inside a universe; a panic of an actor is a panic here.
 #[must_use]
-pub fn live(setup: &Setup, telling: bool) -> Outcome {
+pub fn live(setup: &Setup, tape: Arc<Tape>) -> Outcome {
     let media = Rc::new(Media {
         setup: setup.clone(),
         objects: Arc::new(ObjectMedia::default()),
         disk: Arc::new(DiskMedia::default()),
         records: Arc::new(MemoryEngine::default()),
         fates: Arc::new(Fates::new(setup.faults.clone(), setup.seed)),
-        tape: Arc::new(Tape::new(telling)),
+        tape,
         bench: Rc::new(RefCell::new(Bench::default())),
     });
     History::new(media.clone()).run();
-    let (tape, words) = media.tape.take();
     let violation = media.bench.borrow_mut().violation.take();
-    Outcome {
-        digest: media.tape.digest(),
-        events: media.tape.count(),
-        violation,
-        fired: media.fates.fired(),
-        tape,
-        words,
-    }
+    Outcome::of(&media.tape, violation, media.fates.fired())
 }
 
 struct History {

@@ -50,6 +50,12 @@ impl Backend {
     fn noted<T>(&self, what: &str, result: io::Result<T>) -> io::Result<T> {
         result.inspect_err(|error| self.faults.note(what, error))
     }
+
+    /// After a failed sync nothing reaches the file any more. The pages that were lost may be those that a header
+    /// names which redb still writes when it gives up or closes; synced, it would make the file unreadable.
+    fn frozen(&self) -> io::Result<()> {
+        self.faults.check_sync().map_err(io::Error::other)
+    }
 }
 
 impl fmt::Debug for Backend {
@@ -68,6 +74,7 @@ impl StorageBackend for Backend {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.frozen()?;
         self.noted("changing the length", self.file.set_len(len))
     }
 
@@ -75,6 +82,7 @@ impl StorageBackend for Backend {
         if active(Bug::FsyncDoesNothing) {
             return Ok(());
         }
+        self.frozen()?;
         self.noted("syncing", self.file.sync()).inspect_err(|error| {
             let text = format!(
                 "a sync failed ({error}), and what the disk has now is unknown: unmount, check the disk, mount again"
@@ -84,6 +92,7 @@ impl StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.frozen()?;
         self.noted("writing", self.file.write_at(offset, data))
     }
 }
