@@ -136,10 +136,12 @@ fn bad_disk(media: &Media) -> bool {
 /// What this world promises.
 #[must_use]
 pub fn terms(setup: &Setup) -> Terms {
-    let denied = setup.faults.contains_key(&Fault::DeniedPut) || setup.faults.contains_key(&Fault::FullStore);
+    // After any of these a write can fail for good: in the store, or in an engine that takes nothing any more.
+    let failing = [Fault::DeniedPut, Fault::FullStore, Fault::FailedSync];
+    let failing = failing.iter().any(|fault| setup.faults.contains_key(fault));
     Terms {
-        lenient: denied || setup.faults.contains_key(&Fault::FailedSync),
-        lax_reads: denied,
+        lenient: failing,
+        lax_reads: failing,
         durable_at_once: setup.engine == EngineKind::Records,
     }
 }
