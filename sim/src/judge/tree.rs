@@ -281,6 +281,18 @@ impl Tree {
                 }
                 Ok(Expect::Done)
             }
+            Request::SetXattr { .. }
+            | Request::RemoveXattr { .. }
+            | Request::GetXattr { .. }
+            | Request::ListXattr { .. } => self.decide_xattr(request, when),
+            Request::OpenDir { ino } => self.listing(*ino),
+            Request::Access { ino, .. } | Request::FsyncDir { ino } => self.find(*ino).map(|_| Expect::Done),
+            _ => Ok(Expect::Anything),
+        }
+    }
+
+    fn decide_xattr(&mut self, request: &Request<'_>, when: Stamp) -> Verdict {
+        match request {
             Request::SetXattr { ino, name, value, mode } => {
                 self.set_xattr(self.find(*ino)?, name, value, *mode, when)
             }
@@ -302,8 +314,6 @@ impl Tree {
             Request::ListXattr { ino } => {
                 Ok(Expect::Names(self.nodes[&self.find(*ino)?].xattrs.keys().cloned().collect()))
             }
-            Request::OpenDir { ino } => self.listing(*ino),
-            Request::Access { ino, .. } | Request::FsyncDir { ino } => self.find(*ino).map(|_| Expect::Done),
             _ => Ok(Expect::Anything),
         }
     }
