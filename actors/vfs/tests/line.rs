@@ -336,6 +336,22 @@ fn a_directory_is_read_whole_with_attributes() {
             assert_eq!(names.len(), 2502);
             assert_eq!((names[0].as_str(), names[1].as_str(), names[2501].as_str()), (".", "..", "file2499"));
             rig.done(Request::ReleaseDir { ino: Ino::ROOT, handle }).await;
+            // A handle that has not read the beginning, as when the kernel has it in its cache.
+            let Ok(Response::Opened { handle, .. }) = rig.ask(Request::OpenDir { ino: Ino::ROOT }).await
+            else {
+                panic!("no handle")
+            };
+            let from =
+                |offset| Request::ReadDir { ino: Ino::ROOT, handle, offset, max_entries: 1, plus: false };
+            for (offset, wanted) in
+                [(2302, "file2300"), (1500, "file1498"), (2501, "file2499"), (2, "file0000")]
+            {
+                let Ok(Response::Dirents(entries)) = rig.ask(from(offset)).await else {
+                    panic!("at {offset}")
+                };
+                assert_eq!(entries[0].name.to_string(), wanted);
+            }
+            assert_eq!(rig.ask(from(2502)).await, Ok(Response::Dirents(Vec::new())));
         },
     );
 }
