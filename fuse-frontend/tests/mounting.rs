@@ -167,6 +167,11 @@ fn options_reach_the_kernel() {
     rustix::fs::setxattr(root.join("x"), "user.a/b", b"value", rustix::fs::XattrFlags::CREATE).unwrap();
     let mut value = [0; 16];
     assert_eq!(rustix::fs::getxattr(root.join("x"), "user.a/b", &mut value).unwrap(), 5);
+    // Programs that ask for these with every file stop when they are told that there can be none.
+    for name in ["security.selinux", "system.posix_acl_access"] {
+        let refused = rustix::fs::getxattr(root.join("x"), name, &mut value).unwrap_err();
+        assert_eq!(refused, rustix::io::Errno::OPNOTSUPP, "{name}");
+    }
     place.umount();
     let args =
         ["mount", "v", "m", "-d", "--enable-xattr=false", "-attr-cache", "0", "--log=log", "-o", "noexec"];

@@ -6,12 +6,13 @@ use zest_types::limits;
 /// What is asked for where the kernel has it.
 ///
 /// Not among them, on purpose: file locks (the kernel's own are right inside one mount, and `fuser` 0.18 can't
-/// tell the two kinds apart), `HANDLE_KILLPRIV_V2` (its signals get lost in `fuser` 0.18), and the kernel's
+/// tell the two kinds apart), `READDIRPLUS_AUTO` (with it the kernel asks for attributes with names only while it sees
+/// lookups in between; programs read a directory to its end first, and then each file costs a question of its own),
+/// `HANDLE_KILLPRIV_V2` (its signals get lost in `fuser` 0.18), and the kernel's
 /// write-back cache (a write that was acknowledged is ours at once).
 pub const WANTED: InitFlags = InitFlags::FUSE_ASYNC_DIO
     .union(InitFlags::FUSE_PARALLEL_DIROPS)
     .union(InitFlags::FUSE_DO_READDIRPLUS)
-    .union(InitFlags::FUSE_READDIRPLUS_AUTO)
     .union(InitFlags::FUSE_ATOMIC_O_TRUNC)
     .union(InitFlags::FUSE_CACHE_SYMLINKS)
     .union(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);

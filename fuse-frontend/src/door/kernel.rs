@@ -26,25 +26,29 @@ fn handle(fh: FileHandle) -> Handle {
     Handle(fh.0)
 }
 
-impl Door {
-    /// Whether an extended attribute of this name is not served, and what asking for it is answered.
-    fn closed_xattr(&self, name: &OsStr) -> bool {
-        match name.as_bytes() {
-            b"security.capability" => !self.options.capability_xattr,
-            b"security.selinux" => !self.options.selinux_xattr,
-            b"system.posix_acl_access" | b"system.posix_acl_default" => true,
-            _ => false,
-        }
-    }
+/// What is wanted of an extended attribute.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Read,
+    Change,
+}
 
-    /// The error that ends a request about an extended attribute before `vfs` is asked.
-    fn xattr_gate(&self, name: Option<&OsStr>, closed: Errno) -> Result<(), Errno> {
+impl Door {
+    /// The error that ends a request about an extended attribute before `vfs` is asked. Rules and labels nobody
+    /// keeps here are *not supported* and not merely *absent*: programs that ask for them with every file, `ls -l`
+    /// among them, stop asking then.
+    fn xattr_gate(&self, name: &OsStr, wish: Wish) -> Result<(), Errno> {
         if !self.options.xattr {
             // Said once: the kernel does not ask again.
             return Err(Errno::ENOSYS);
         }
-        match name {
-            Some(name) if self.closed_xattr(name) => Err(closed),
+        match name.as_bytes() {
+            // The kernel itself asks for this one, with each write.
+            b"security.capability" if !self.options.capability_xattr => {
+                Err(if wish == Wish::Read { Errno::ENODATA } else { Errno::ENOTSUP })
+            }
+            b"security.selinux" if !self.options.selinux_xattr => Err(Errno::ENOTSUP),
+            b"system.posix_acl_access" | b"system.posix_acl_default" => Err(Errno::ENOTSUP),
             _ => Ok(()),
         }
     }
@@ -335,7 +339,7 @@ impl Filesystem for Door {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let request = self.xattr_gate(Some(name), Errno::ENOTSUP).and_then(|()| {
+        let request = self.xattr_gate(name, Wish::Change).and_then(|()| {
             Ok(Request::SetXattr {
                 ino: convert::ino(ino),
                 name: convert::attribute(name)?,
@@ -348,19 +352,20 @@ impl Filesystem for Door {
 
     fn getxattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let request = self
-            .xattr_gate(Some(name), Errno::ENODATA)
+            .xattr_gate(name, Wish::Read)
             .and_then(|()| Ok(Request::GetXattr { ino: convert::ino(ino), name: convert::attribute(name)? }));
         self.ask("getxattr", asker, request, reply, answer::xattr("getxattr", size));
     }
 
     fn listxattr(&self, asker: &Asker, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let request =
-            self.xattr_gate(None, Errno::ENOTSUP).map(|()| Request::ListXattr { ino: convert::ino(ino) });
+        let request = self
+            .xattr_gate(OsStr::new(""), Wish::Read)
+            .map(|()| Request::ListXattr { ino: convert::ino(ino) });
         self.ask("listxattr", asker, request, reply, answer::xattr("listxattr", size));
     }
 
     fn removexattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let request = self.xattr_gate(Some(name), Errno::ENOTSUP).and_then(|()| {
+        let request = self.xattr_gate(name, Wish::Change).and_then(|()| {
             Ok(Request::RemoveXattr { ino: convert::ino(ino), name: convert::attribute(name)? })
         });
         self.ask("removexattr", asker, request, reply, answer::done("removexattr"));
