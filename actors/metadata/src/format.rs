@@ -3,19 +3,16 @@
 use crate::change::{ChangeSet, Expect, Write};
 use crate::key::{Counter, Key};
 use crate::record::Record;
-use zest_types::volume::Settings;
 use zest_types::{Attr, FileType, Ino, Time};
 
-/// The first records of a volume: settings, root, counters, and the trash where it is on. It conflicts where a
-/// volume is already.
+/// The first records of a volume: its settings record, root, counters, and the trash where it is on. It conflicts
+/// where a volume is already.
 #[must_use]
-pub fn new_volume(settings: &Settings, now: Time) -> ChangeSet {
-    let now = Time::new(now.sec, 0);
-    let directory = |mode| Record::Attr(Attr::new(FileType::Directory, mode, 0, 0, Ino::ROOT, now));
+pub fn new_volume(setting: Vec<u8>, trash: bool, now: Time) -> ChangeSet {
     let count = |counter, n| Write::Put(Key::Counter(counter), Record::Count(n));
     let mut write = vec![
-        Write::Put(Key::Setting, Record::Bytes(settings.to_json())),
-        Write::Put(Key::Attr(Ino::ROOT), directory(0o777)),
+        Write::Put(Key::Setting, Record::Bytes(setting)),
+        Write::Put(Key::Attr(Ino::ROOT), directory(0o777, now)),
         count(Counter::NextInode, 2),
         count(Counter::NextSlice, 1),
         count(Counter::NextSession, 0),
@@ -23,20 +20,19 @@ pub fn new_volume(settings: &Settings, now: Time) -> ChangeSet {
         count(Counter::TotalInodes, 0),
         Write::Put(Key::Counter(Counter::NextCleanupSlices), Record::Stamp(0)),
     ];
-    if settings.trash_days > 0 {
-        write.push(Write::Put(Key::Attr(Ino::TRASH), directory(0o555)));
+    if trash {
+        write.push(Write::Put(Key::Attr(Ino::TRASH), trash_root(now)));
     }
-    ChangeSet { expect: vec![Expect::Absent(Key::Setting)], write }
+    ChangeSet { expect: vec![Expect::Absent(Key::Setting), Expect::Absent(Key::Attr(Ino::ROOT))], write }
 }
 
-/// New settings in place of old ones; `trash_exists` tells whether the trash has its attributes already.
+/// The attributes of the trash, for a volume that gets one.
 #[must_use]
-pub fn update(old: Vec<u8>, settings: &Settings, trash_exists: bool, now: Time) -> ChangeSet {
-    let mut write = vec![Write::Put(Key::Setting, Record::Bytes(settings.to_json()))];
-    if settings.trash_days > 0 && !trash_exists {
-        let now = Time::new(now.sec, 0);
-        let trash = Attr::new(FileType::Directory, 0o555, 0, 0, Ino::ROOT, now);
-        write.push(Write::Put(Key::Attr(Ino::TRASH), Record::Attr(trash)));
-    }
-    ChangeSet { expect: vec![Expect::Same(Key::Setting, Record::Bytes(old))], write }
+pub fn trash_root(now: Time) -> Record {
+    directory(0o555, now)
+}
+
+fn directory(mode: u16, now: Time) -> Record {
+    // The format keeps no nanoseconds here.
+    Record::Attr(Attr::new(FileType::Directory, mode, 0, 0, Ino::ROOT, Time::new(now.sec, 0)))
 }

@@ -158,7 +158,7 @@ where
         let mut settings = Settings::new("test-volume", "u", "mem", "mem");
         settings.block_size_kib = 64;
         settings.trash_days = 0;
-        engine.commit(&format::new_volume(&settings, Time::new(1, 0))).await.unwrap();
+        engine.commit(&format::new_volume(settings.to_json(), false, Time::new(1, 0))).await.unwrap();
         let rig = open(&store, &engine, &settings).await;
         test(Arc::clone(&rig)).await;
         rig.mount.close().await.unwrap();

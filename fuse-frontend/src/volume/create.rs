@@ -8,35 +8,10 @@ use std::sync::Arc;
 use zest_engines::EmbeddedEngine;
 use zest_host::objects::{Store, make_bucket};
 use zest_host::{LocalDisk, RealChance, RealClock, probe, secrets};
-use zest_metadata::{ChangeSet, CommitError, Counter, Engine, EngineError, Expect, Key, Record, Write};
+use zest_metadata::{ChangeSet, CommitError, Engine, EngineError, Expect, Key, Record, Write, format};
+use zest_types::Ino;
 use zest_types::volume::Settings;
-use zest_types::{Attr, FileType, Ino, Time};
 use zest_world::{Clock, ObjectError, Objects};
-
-/// Mode of the root directory of a new volume.
-const ROOT_MODE: u16 = 0o777;
-/// Mode of the trash.
-const TRASH_MODE: u16 = 0o555;
-
-fn directory(mode: u16, now: Time) -> Record {
-    // The format keeps no nanoseconds here.
-    Record::Attr(Attr::new(FileType::Directory, mode, 0, 0, Ino::ROOT, Time::new(now.sec, 0)))
-}
-
-/// The records of an empty volume; `setting` is its settings record.
-#[must_use]
-pub fn first_records(setting: Vec<u8>, trash: bool, now: Time) -> ChangeSet {
-    let mut write = vec![
-        Write::Put(Key::Setting, Record::Bytes(setting)),
-        Write::Put(Key::Attr(Ino::ROOT), directory(ROOT_MODE, now)),
-        Write::Put(Key::Counter(Counter::NextInode), Record::Count(2)),
-        Write::Put(Key::Counter(Counter::NextSlice), Record::Count(1)),
-    ];
-    if trash {
-        write.push(Write::Put(Key::Attr(Ino::TRASH), directory(TRASH_MODE, now)));
-    }
-    ChangeSet { expect: vec![Expect::Absent(Key::Setting), Expect::Absent(Key::Attr(Ino::ROOT))], write }
-}
 
 /// Whether a volume can be made here: nothing there, an empty directory, or one that only a volume's parts are in.
 fn check_place(url: &MetaUrl) -> Result<(), VolumeError> {
@@ -111,7 +86,7 @@ async fn write_records(url: &MetaUrl, settings: &Settings) -> Result<(), VolumeE
     let place = |error| VolumeError::Place { url: url.to_string(), error };
     LocalDisk::create(&url.meta()).map_err(place)?;
     let engine = open_engine(url, &bare_world())?;
-    let changes = first_records(hidden(url, settings)?, settings.trash_days > 0, RealClock::new().now());
+    let changes = format::new_volume(hidden(url, settings)?, settings.trash_days > 0, RealClock::new().now());
     commit(url, &engine, &changes).await
 }
 
@@ -160,7 +135,7 @@ pub async fn update(
     let trash = engine.read_now(&[Key::Attr(Ino::TRASH)]).map_err(VolumeError::records(url))?;
     if new.trash_days > 0 && trash.iter().all(Option::is_none) {
         changes.expect.push(Expect::Absent(Key::Attr(Ino::TRASH)));
-        changes.write.push(Write::Put(Key::Attr(Ino::TRASH), directory(TRASH_MODE, RealClock::new().now())));
+        changes.write.push(Write::Put(Key::Attr(Ino::TRASH), format::trash_root(RealClock::new().now())));
     }
     commit(url, &engine, &changes).await?;
     Ok(new)

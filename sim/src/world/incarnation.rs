@@ -188,7 +188,9 @@ async fn format(engine: &dyn Engine, settings: &Settings, world: &World) -> Resu
         if found.first().is_some_and(Option::is_some) {
             return engine.sync().await.map_err(|error| error.to_string());
         }
-        match engine.commit(&zest_metadata::format::new_volume(settings, world.clock.now())).await {
+        let trash = settings.trash_days > 0;
+        let first = zest_metadata::format::new_volume(settings.to_json(), trash, world.clock.now());
+        match engine.commit(&first).await {
             Ok(_) | Err(CommitError::Unknown(_) | CommitError::Conflict(_)) => {}
             Err(CommitError::Engine(error)) => return Err(error.to_string()),
         }
