@@ -4,6 +4,8 @@
 pub mod embedded;
 pub mod kv;
 pub mod memory;
+pub mod redis;
 
 pub use embedded::{EmbeddedEngine, OpenError};
 pub use memory::MemoryEngine;
+pub use redis::RedisEngine;

@@ -5,6 +5,7 @@
 
 pub mod arbiters;
 pub mod clock;
+pub mod dial;
 pub mod disk;
 pub mod journal;
 pub mod objects;
@@ -14,6 +15,7 @@ pub mod secrets;
 
 pub use arbiters::{Arbiters, Role};
 pub use clock::{RealChance, RealClock};
+pub use dial::RealDial;
 pub use disk::LocalDisk;
 pub use journal::Journal;
 pub use offload::Pool;

@@ -5,6 +5,9 @@ use crate::change::ChangeSet;
 use crate::key::{Key, Scan};
 use crate::record::Record;
 use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+use zest_types::Ino;
 
 /// Why an engine could not answer. Texts name the store and the remedy.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -52,6 +55,27 @@ impl From<EngineError> for CommitError {
     }
 }
 
+/// What somebody else changed, as a store that pushes tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// The attributes of a node.
+    Attr(Ino),
+    /// Entries of a directory: nobody says which.
+    Entries(Ino),
+    /// A chunk list.
+    Chunk(Ino, u32),
+    /// Nobody knows what: the connection was lost, or the store was emptied.
+    Anything,
+}
+
+/// Hears what others change. Called in the order in which answers and changes arrive; must not wait.
+pub trait Listener: Send + Sync {
+    /// This is no longer as it was.
+    fn changed(&self, what: &Changed);
+    /// Until this moment (of the monotonic clock) everything not named by `changed` is as it was.
+    fn vouch(&self, until: Duration);
+}
+
 /// A record store.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
@@ -65,4 +89,9 @@ pub trait Engine: Send + Sync + 'static {
     async fn sync(&self) -> Result<(), EngineError>;
     /// Whether nobody else can change the volume while this engine has it: leases last for ever then.
     fn exclusive(&self) -> bool;
+    /// Tells this listener, from now on, what others change; `false` where the store cannot.
+    fn listen(&self, listener: Arc<dyn Listener>) -> bool {
+        let _ = listener;
+        false
+    }
 }

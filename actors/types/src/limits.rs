@@ -83,6 +83,22 @@ pub const META_CACHE: usize = 64 << 20;
 /// Bytes of the embedded engine's file that are checked after a crash. Flushes of a larger file sync twice and
 /// record what the check would find out, so that opening never takes longer than this many bytes need.
 pub const META_CHECKED: u64 = 256 << 20;
+/// A request to a metadata server is given up, and becomes an error, after this long, milliseconds.
+pub const META_DEADLINE_MS: u64 = 300_000;
+/// One try to connect to a metadata server is given up after this long, milliseconds.
+pub const META_CONNECT_MS: u64 = 5_000;
+/// How often a metadata server is asked whether it lives, milliseconds.
+pub const META_PING_MS: u64 = 250;
+/// A metadata server that is silent this long is stalled, milliseconds.
+pub const META_STALL_MS: u64 = 50;
+/// What a metadata server pushed is believed to be all, this long after it last answered, milliseconds.
+pub const META_VOUCH_MS: u64 = 2_000;
+/// Stalls of a metadata server that are remembered.
+pub const META_STALLS_KEPT: usize = 32;
+/// Directory listings of a metadata server without order that are kept sorted, in entries.
+pub const LISTED_ENTRIES: usize = 1 << 20;
+/// A kept listing serves the rest of a directory this long, milliseconds.
+pub const LISTED_MS: u64 = 60_000;
 
 const _: () = {
     assert!(BLOCK_SIZE as u64 <= CHUNK_SIZE && CHUNK_SIZE.is_multiple_of(BLOCK_SIZE as u64));
@@ -92,5 +108,6 @@ const _: () = {
     assert!(WRITE_BUDGET_MIN >= MAX_IO as u64 + 4 * PAGE_SIZE as u64 && WRITE_BUDGET_MIN <= WRITE_BUDGET);
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);
     assert!(SLICE_IDLE_MS <= SLICE_AGE_MS && META_FLUSH_MS <= 1_000);
+    assert!(META_STALL_MS < META_PING_MS && META_PING_MS < META_VOUCH_MS && META_VOUCH_MS < META_DEADLINE_MS);
     assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX);
 };

@@ -3,6 +3,7 @@
 //! decides anything.
 
 pub mod clock;
+pub mod dial;
 pub mod disk;
 pub mod objects;
 pub mod offload;
@@ -12,6 +13,7 @@ pub mod trace;
 use std::sync::Arc;
 
 pub use clock::{Chance, Clock};
+pub use dial::{Dial, Stream, Target, Tls};
 pub use disk::{Disk, DiskFile};
 pub use objects::{ObjectError, Objects};
 pub use offload::Offload;

@@ -11,7 +11,7 @@ pub mod view;
 
 pub use key::{decode_key, encode_key};
 pub use range::{KeyRange, limit_of, next_scan, scan_range};
-pub use record::{decode_record, encode_record};
+pub use record::{decode_record, encode_record, is_number};
 pub use view::{Batch, Bytes, Pair, View};
 
 use zest_metadata::{EngineError, Key};

@@ -58,6 +58,16 @@ fn shape(key: &Key) -> Shape {
     }
 }
 
+/// Whether a plain number stands under this key, and then whether it is a count (a time otherwise).
+#[must_use]
+pub fn is_number(key: &Key) -> Option<bool> {
+    match shape(key) {
+        Shape::Count => Some(true),
+        Shape::Stamp => Some(false),
+        _ => None,
+    }
+}
+
 /// The value bytes of a record. What is encoded can be decoded again: a record of another kind than the key's,
 /// or one that breaks the format, is an error.
 pub fn encode_record(key: &Key, record: &Record) -> Result<Vec<u8>, CodecError> {

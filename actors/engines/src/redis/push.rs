@@ -1,0 +1,68 @@
+//! What a Redis tells of changes that others made: client-side caching in broadcast mode. A key names what
+//! changed; a directory is named as a whole. Pure.
+
+use redis::{Cmd, PushInfo, PushKind, Value};
+use zest_metadata::Changed;
+use zest_types::Ino;
+
+/// Asks to be told of attributes, entries and chunk lists, except of what this connection changes itself.
+pub(crate) fn tracking(prefix: &[u8]) -> Cmd {
+    let mut command = redis::cmd("CLIENT");
+    command.arg("TRACKING").arg("ON").arg("BCAST").arg("NOLOOP");
+    for letter in [b"i", b"d", b"c"] {
+        command.arg("PREFIX").arg([prefix, letter].concat());
+    }
+    command
+}
+
+/// What a push says.
+pub(crate) fn heard(prefix: &[u8], info: &PushInfo) -> Vec<Changed> {
+    match (&info.kind, info.data.first()) {
+        (PushKind::Invalidate, Some(Value::Array(keys))) => {
+            let names = keys.iter().filter_map(|key| match key {
+                Value::BulkString(name) => what(name.strip_prefix(prefix)?),
+                _ => None,
+            });
+            names.collect()
+        }
+        // Without keys: everything was removed.
+        (PushKind::Invalidate, _) | (PushKind::Disconnection, _) => vec![Changed::Anything],
+        _ => Vec::new(),
+    }
+}
+
+fn what(name: &[u8]) -> Option<Changed> {
+    let name = std::str::from_utf8(name).ok()?;
+    let (letter, rest) = name.split_at_checked(1)?;
+    match letter {
+        "i" => rest.parse().ok().map(|ino| Changed::Attr(Ino(ino))),
+        "d" => rest.parse().ok().map(|dir| Changed::Entries(Ino(dir))),
+        "c" => {
+            let (ino, index) = rest.split_once('_')?;
+            Some(Changed::Chunk(Ino(ino.parse().ok()?), index.parse().ok()?))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(data: Vec<Value>) -> PushInfo {
+        PushInfo { kind: PushKind::Invalidate, data }
+    }
+
+    #[test]
+    fn keys_become_what_they_name() {
+        let key = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let names = ["{1}i7", "{1}d1", "{1}c7_3", "{1}dirUsedSpace", "{1}delfiles", "{2}i7", "i7"];
+        let heard = heard(b"{1}", &push(vec![Value::Array(names.map(key).to_vec())]));
+        assert_eq!(heard, [Changed::Attr(Ino(7)), Changed::Entries(Ino(1)), Changed::Chunk(Ino(7), 3)]);
+    }
+
+    #[test]
+    fn an_emptied_server_changes_anything() {
+        assert_eq!(heard(b"", &push(vec![Value::Nil])), [Changed::Anything]);
+    }
+}

@@ -1,0 +1,42 @@
+//! What a server says about itself, for whoever judges whether metadata are safe there.
+
+use super::RedisEngine;
+use super::record::{pairs, text};
+use redis::Value;
+use std::collections::BTreeMap;
+use zest_metadata::EngineError;
+
+/// What the server says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerInfo {
+    /// Fields of `INFO`.
+    pub info: BTreeMap<String, String>,
+    /// Values of `CONFIG GET`; empty where the server does not tell.
+    pub config: BTreeMap<String, String>,
+    /// Keys in the database.
+    pub keys: u64,
+}
+
+impl RedisEngine {
+    /// Asks the server about itself.
+    pub async fn server(&self) -> Result<ServerInfo, EngineError> {
+        let answer = self.ask(redis::cmd("INFO").arg("everything")).await?;
+        let lines = text(answer).map_err(|why| EngineError::Failed(why.into()))?.unwrap_or_default();
+        let info = lines.lines().filter_map(|line| line.split_once(':'));
+        let info = info.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
+        let mut config = BTreeMap::new();
+        for name in ["maxmemory-policy", "maxmemory", "appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error"] {
+            // Some servers do not let their settings be read; then `INFO` must do.
+            let Ok(answer) = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await else { continue };
+            for (name, value) in pairs(answer).unwrap_or_default() {
+                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                config.insert(text(name), text(value));
+            }
+        }
+        let keys = match self.ask(&redis::cmd("DBSIZE")).await? {
+            Value::Int(n) => u64::try_from(n).unwrap_or(0),
+            _ => 0,
+        };
+        Ok(ServerInfo { info, config, keys })
+    }
+}
