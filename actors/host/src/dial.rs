@@ -34,7 +34,8 @@ impl Dial for RealDial {
 async fn encrypted(stream: TcpStream, host: &str, tls: &Tls) -> io::Result<Box<dyn Stream>> {
     let config = Arc::new(client(tls)?);
     let name = tls.server_name.as_deref().unwrap_or(host).to_owned();
-    let name = ServerName::try_from(name).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let name =
+        ServerName::try_from(name).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     Ok(Box::new(tokio_rustls::TlsConnector::from(config).connect(name, stream).await?))
 }
 

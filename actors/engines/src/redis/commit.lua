@@ -308,7 +308,7 @@ while at < #ARGV do
   elseif what == 'G' then
     local bytes, space, inodes = key(), key(), key()
     local dir, sign = word(), num()
-    if has_statistics(space, dir) then join(sign, space, inodes, bytes, dir) else key() end
+    if has_statistics(space, dir) then join(sign, space, inodes, bytes, dir) else attr_of(key()) end
   elseif what == 'U' then
     local space, inodes = key(), key()
     join(num(), space, inodes)
@@ -318,7 +318,7 @@ while at < #ARGV do
     if call('HEXISTS', limits, field) == 1 or create then
       if create and call('HEXISTS', limits, field) == 0 then put('HSETNX', limits, field, string.rep('\255', 16)) end
       join(sign, space, inodes, nil, field)
-    else key() end
+    else attr_of(key()) end
   elseif what == 'Q' then
     local limits, space, inodes = key(), key(), key()
     local field, create, bytes, count = word(), word() == '1', word(), word()

@@ -7,7 +7,8 @@ use redis::Value;
 use std::collections::BTreeMap;
 use zest_metadata::record::LockOwner;
 use zest_metadata::{
-    Applied, AttrDelta, AttrFields, ChangeSet, CommitError, Counter, EngineError, Expect, Key, Record, Scan, Write,
+    Applied, AttrDelta, AttrFields, ChangeSet, CommitError, Counter, EngineError, Expect, Key, Record, Scan,
+    Write,
 };
 use zest_types::{Attr, Ino, SliceRecord, Time};
 
@@ -44,6 +45,13 @@ pub(crate) fn sentence(places: &Places, changes: &ChangeSet) -> Result<Sentence,
     for write in &changes.write {
         writer.write(write, &changes.expect)?;
     }
+    // Amounts that other writes of the set may have moved since are left out: nobody believes them without asking.
+    writer.out.plain.retain(|(key, _)| {
+        !matches!(
+            key,
+            Key::Counter(_) | Key::DirStat(_) | Key::DirQuota(_) | Key::UserQuota(_) | Key::GroupQuota(_)
+        )
+    });
     Ok(writer.out)
 }
 
@@ -96,7 +104,10 @@ impl Writer<'_> {
             self.key(key.clone());
         }
         match place {
-            Place::Field(_, field) | Place::Score(_, field) | Place::Member(_, field) | Place::Three(_, field) => {
+            Place::Field(_, field)
+            | Place::Score(_, field)
+            | Place::Member(_, field)
+            | Place::Three(_, field) => {
                 self.word(field);
             }
             Place::Whole(_) | Place::List(_) | Place::Hash(_) => {}
@@ -178,7 +189,9 @@ impl Writer<'_> {
                     Scan::Parents(ino) => self.places.parents(*ino),
                     Scan::Xattrs(ino) => self.places.xattrs(*ino),
                     other => {
-                        return Err(EngineError::Failed(format!("{other:?} can't be removed in one step here")));
+                        return Err(EngineError::Failed(format!(
+                            "{other:?} can't be removed in one step here"
+                        )));
                     }
                 };
                 self.text("X");
@@ -294,7 +307,13 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn append(&mut self, ino: Ino, index: u32, list: &[SliceRecord], create: bool) -> Result<(), EngineError> {
+    fn append(
+        &mut self,
+        ino: Ino,
+        index: u32,
+        list: &[SliceRecord],
+        create: bool,
+    ) -> Result<(), EngineError> {
         let key = Key::Chunk(ino, index);
         let values = encode(&key, &Record::Slices(list.to_vec()))?;
         let once = matches!(list, [only] if !only.id.is_zeros());
@@ -309,7 +328,11 @@ impl Writer<'_> {
 }
 
 /// Which sessions come to a lock record, or go from it, and by which command that is noted.
-pub(crate) fn moved_sessions(key: &Key, new: Option<&Record>, old: Option<&Record>) -> Vec<(&'static str, u64)> {
+pub(crate) fn moved_sessions(
+    key: &Key,
+    new: Option<&Record>,
+    old: Option<&Record>,
+) -> Vec<(&'static str, u64)> {
     if !matches!(key, Key::Flocks(_) | Key::RangeLocks(_)) {
         return Vec::new();
     }
@@ -333,12 +356,14 @@ fn sessions(record: &Record) -> Vec<u64> {
 impl Sentence {
     /// What the script's answer means.
     pub(crate) fn understand(self, answer: Value) -> Result<Applied, CommitError> {
-        let odd = || CommitError::Unknown("the server's answer to a change is not understood".into());
+        let shape = format!("{answer:?}").chars().take(200).collect::<String>();
+        let odd = || CommitError::Unknown(format!("the server answers a change with {shape}"));
         let Value::Array(parts) = answer else { return Err(odd()) };
         let mut parts = parts.into_iter();
         match parts.next() {
             Some(Value::Int(1)) => {
-                let (Some(attrs), Some(lists), Some(numbers)) = (parts.next(), parts.next(), parts.next()) else {
+                let (Some(attrs), Some(lists), Some(numbers)) = (parts.next(), parts.next(), parts.next())
+                else {
                     return Err(odd());
                 };
                 let mut records = BTreeMap::from_iter(self.plain);

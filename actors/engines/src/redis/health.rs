@@ -70,7 +70,9 @@ impl Health {
         match (child, forked) {
             (Some(child), Some(usec)) => format!("it forked for {child}, which took {} ms", usec / 1000),
             (Some(child), None) => format!("{child} is running"),
-            (None, Some(usec)) => format!("it forked for a snapshot or rewrite, which took {} ms", usec / 1000),
+            (None, Some(usec)) => {
+                format!("it forked for a snapshot or rewrite, which took {} ms", usec / 1000)
+            }
             (None, None) if get("role").is_some_and(|role| role != "master") => {
                 "it is no longer the primary: a fail-over".into()
             }

@@ -130,7 +130,10 @@ impl Link {
     pub(crate) async fn run(&self, command: &Cmd) -> Result<Value, Miss> {
         let up = self.core.up().await?;
         let mut connection = up.connection.clone();
-        let answer = connection.send_packed_command(command).await;
+        let answer = connection.send_packed_command(command).await.and_then(|answer| match answer {
+            Value::ServerError(error) => Err(error.into()),
+            answer => Ok(answer),
+        });
         self.core.judge(&up, answer)
     }
 
@@ -379,10 +382,7 @@ impl Core {
         Ok((Up { serial, connection }, driver.boxed()))
     }
 
-    async fn handshake(
-        &self,
-        push: bool,
-    ) -> Result<(MultiplexedConnection, Driver), ConnectError> {
+    async fn handshake(&self, push: bool) -> Result<(MultiplexedConnection, Driver), ConnectError> {
         let target = self.target().await?;
         let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
         if self.prefix.is_empty() {
@@ -414,7 +414,8 @@ impl Core {
         let made = made.ok_or_else(|| ConnectError::Silent(shown.clone()))?;
         made.map(|(connection, driver)| (connection, driver.boxed())).map_err(|error| {
             let why = error.to_string();
-            let login = ["AUTH", "auth", "WRONGPASS", "password", "NOPERM"].iter().any(|word| why.contains(word));
+            let login =
+                ["AUTH", "auth", "WRONGPASS", "password", "NOPERM"].iter().any(|word| why.contains(word));
             match login {
                 true => ConnectError::Login { target: shown, why },
                 false => ConnectError::Refused { target: shown, why },

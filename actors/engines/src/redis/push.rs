@@ -5,10 +5,12 @@ use redis::{Cmd, PushInfo, PushKind, Value};
 use zest_metadata::Changed;
 use zest_types::Ino;
 
-/// Asks to be told of attributes, entries and chunk lists, except of what this connection changes itself.
+/// Asks to be told of attributes, entries and chunk lists, also of what this connection changes itself. The server
+/// could leave that out (NOLOOP), but then it forgets, too, what others change under the same key before its next
+/// round of pushes: it notes only who was first.
 pub(crate) fn tracking(prefix: &[u8]) -> Cmd {
     let mut command = redis::cmd("CLIENT");
-    command.arg("TRACKING").arg("ON").arg("BCAST").arg("NOLOOP");
+    command.arg("TRACKING").arg("ON").arg("BCAST");
     for letter in [b"i", b"d", b"c"] {
         command.arg("PREFIX").arg([prefix, letter].concat());
     }

@@ -3,6 +3,7 @@
 //! Source: volume format, Redis engine.
 
 use super::place::{Place, Places, offset};
+use crate::kv::Pair;
 use crate::kv::{decode_record, encode_record};
 use redis::Value;
 use zest_metadata::record::{FlockEntry, LockOwner, LockRange};
@@ -16,7 +17,7 @@ pub(crate) enum Values {
     /// Elements of a list.
     List(Vec<Vec<u8>>),
     /// Fields and values of a hash.
-    Fields(Vec<(Vec<u8>, Vec<u8>)>),
+    Fields(Vec<Pair>),
     /// The same field of three hashes.
     Three([Vec<u8>; 3]),
     /// Being there is all.
@@ -161,14 +162,20 @@ fn three(key: &Key, answer: Value) -> Result<Option<Record>, EngineError> {
         });
     }
     let Some(limits) = first else { return Ok(None) };
-    let half = |from: usize| limits.get(from..from + 8).and_then(|b| b.try_into().ok()).map(i64::from_be_bytes);
+    let half =
+        |from: usize| limits.get(from..from + 8).and_then(|b| b.try_into().ok()).map(i64::from_be_bytes);
     let (Some(max_space), Some(max_inodes), 16) = (half(0), half(8), limits.len()) else {
         return Err(wrong("the limits have not 16 bytes"));
     };
-    Ok(Some(Record::Quota { max_space, max_inodes, used_space: number(space)?, used_inodes: number(inodes)? }))
+    Ok(Some(Record::Quota {
+        max_space,
+        max_inodes,
+        used_space: number(space)?,
+        used_inodes: number(inodes)?,
+    }))
 }
 
-fn locks(key: &Key, fields: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Option<Record>, EngineError> {
+fn locks(key: &Key, fields: Vec<Pair>) -> Result<Option<Record>, EngineError> {
     if fields.is_empty() {
         return Ok(None);
     }
@@ -259,7 +266,7 @@ pub(crate) fn list(answer: Value) -> Result<Vec<Vec<u8>>, &'static str> {
 }
 
 /// Fields and values of a hash, in either protocol.
-pub(crate) fn pairs(answer: Value) -> Result<Vec<(Vec<u8>, Vec<u8>)>, &'static str> {
+pub(crate) fn pairs(answer: Value) -> Result<Vec<Pair>, &'static str> {
     let odd = "the server answered something else than fields and values";
     if let Value::Map(pairs) = answer {
         return pairs

@@ -72,7 +72,8 @@ async fn entries(
     }
     let hash = engine.places.entries(dir);
     let key = |name: &[u8]| Some(Key::Dentry(dir, Name::new(name).ok()?));
-    let (next, mut found) = some_fields(engine, &hash, b"0", if limit <= 1 { 1 } else { BATCH }, &key).await?;
+    let (next, mut found) =
+        some_fields(engine, &hash, b"0", if limit <= 1 { 1 } else { BATCH }, &key).await?;
     // Whether there is anything at all is often all that is asked.
     if limit == 1 && after.is_none() && !found.is_empty() {
         return Ok(found);
@@ -129,7 +130,9 @@ async fn some_fields(
 ) -> Result<(Vec<u8>, Vec<(Key, Record)>), EngineError> {
     let mut command = redis::cmd("HSCAN");
     command.arg(hash).arg(cursor).arg("COUNT").arg(count);
-    let Value::Array(parts) = engine.ask(&command).await? else { return Err(odd("a walk without an answer")) };
+    let Value::Array(parts) = engine.ask(&command).await? else {
+        return Err(odd("a walk without an answer"));
+    };
     let (Some(next), Some(found)) = two(parts) else { return Err(odd("a walk without an answer")) };
     let next = bytes(next).map_err(odd)?.unwrap_or_else(|| b"0".to_vec());
     let mut records = Vec::new();
@@ -223,7 +226,9 @@ async fn deleted_length(engine: &RedisEngine, ino: Ino) -> Result<Option<u64>, E
         let mut command = redis::cmd("ZSCAN");
         command.arg(engine.places.name("delfiles")).arg(&cursor[..]);
         command.arg("MATCH").arg(format!("{ino}:*")).arg("COUNT").arg(BATCH);
-        let Value::Array(parts) = engine.ask(&command).await? else { return Err(odd("a walk without an answer")) };
+        let Value::Array(parts) = engine.ask(&command).await? else {
+            return Err(odd("a walk without an answer"));
+        };
         let (Some(next), Some(members)) = two(parts) else { return Err(odd("a walk without an answer")) };
         for member in list(members).map_err(odd)?.iter().step_by(2) {
             let length = member.rsplit(|b| *b == b':').next().and_then(number);

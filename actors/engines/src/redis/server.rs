@@ -25,7 +25,14 @@ impl RedisEngine {
         let info = lines.lines().filter_map(|line| line.split_once(':'));
         let info = info.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
         let mut config = BTreeMap::new();
-        for name in ["maxmemory-policy", "maxmemory", "appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error"] {
+        for name in [
+            "maxmemory-policy",
+            "maxmemory",
+            "appendonly",
+            "appendfsync",
+            "save",
+            "stop-writes-on-bgsave-error",
+        ] {
             // Some servers do not let their settings be read; then `INFO` must do.
             let Ok(answer) = self.ask(redis::cmd("CONFIG").arg("GET").arg(name)).await else { continue };
             for (name, value) in pairs(answer).unwrap_or_default() {

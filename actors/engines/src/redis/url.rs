@@ -85,7 +85,8 @@ impl RedisUrl {
             return Err(UrlError::Scheme(scheme.into()));
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (login, place) = rest.rsplit_once('@').map_or((None, rest), |(login, place)| (Some(login), place));
+        let (login, place) =
+            rest.rsplit_once('@').map_or((None, rest), |(login, place)| (Some(login), place));
         let mut url = RedisUrl {
             servers: Servers::Cluster(Vec::new()),
             user: None,
@@ -130,9 +131,17 @@ impl RedisUrl {
             "max-retry-backoff" => self.max_backoff = duration(value).ok_or_else(bad)?,
             "read-timeout" => self.read_timeout = duration(value).ok_or_else(bad)?,
             // Accepted: writes wait as long as reads, and views have their own options.
-            "write-timeout" | "route-read" | "client-cache" | "client-cache-size" | "client-cache-expire"
+            "write-timeout"
+            | "route-read"
+            | "client-cache"
+            | "client-cache-size"
+            | "client-cache-expire"
             | "client-cache-preload" => {}
-            "insecure-skip-verify" | "tls-cert-file" | "tls-key-file" | "tls-ca-cert-file" | "tls-server-name" => {
+            "insecure-skip-verify"
+            | "tls-cert-file"
+            | "tls-key-file"
+            | "tls-ca-cert-file"
+            | "tls-server-name" => {
                 let Some(tls) = tls else { return Ok(()) };
                 match name {
                     "insecure-skip-verify" => tls.insecure = !matches!(value, "false" | "0"),
@@ -281,7 +290,8 @@ mod tests {
 
     #[test]
     fn one_server_in_all_forms() {
-        let url = RedisUrl::parse("redis://:pa%40ss@h:7000/3?read-timeout=5s&min_retry_backoff=50ms").unwrap();
+        let url =
+            RedisUrl::parse("redis://:pa%40ss@h:7000/3?read-timeout=5s&min_retry_backoff=50ms").unwrap();
         assert_eq!(url.servers, Servers::One(tcp("h", 7000)));
         assert_eq!((url.db, url.password(), url.user.as_deref()), (3, Some("pa@ss"), None));
         assert_eq!((url.read_timeout, url.min_backoff), (Duration::from_secs(5), Duration::from_millis(50)));
@@ -295,7 +305,10 @@ mod tests {
         assert_eq!((socket.servers, socket.db), (Servers::One(Target::Unix("/run/r.sock".into())), 2));
         let tls = RedisUrl::parse("rediss://h/0?tls-ca-cert-file=/ca.pem&insecure-skip-verify=true").unwrap();
         let wanted = Tls { insecure: true, ca_file: Some("/ca.pem".into()), ..Tls::default() };
-        assert_eq!(tls.servers, Servers::One(Target::Tcp { host: "h".into(), port: 6379, tls: Some(wanted) }));
+        assert_eq!(
+            tls.servers,
+            Servers::One(Target::Tcp { host: "h".into(), port: 6379, tls: Some(wanted) })
+        );
     }
 
     #[test]

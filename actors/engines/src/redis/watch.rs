@@ -113,7 +113,8 @@ async fn look(
     keys: BTreeSet<Key>,
     scans: BTreeSet<Scan>,
 ) -> Result<(), RedisError> {
-    let places: Vec<(Key, Place)> = keys.into_iter().map(|key| (key.clone(), engine.places.of(&key))).collect();
+    let places: Vec<(Key, Place)> =
+        keys.into_iter().map(|key| (key.clone(), engine.places.of(&key))).collect();
     let hashes: Vec<(Scan, Vec<u8>)> = scans
         .into_iter()
         .map(|scan| {
@@ -127,9 +128,11 @@ async fn look(
         })
         .collect();
     let mut watch = redis::cmd("WATCH");
-    places.iter().flat_map(|(_, place)| place.keys()).chain(hashes.iter().map(|(_, hash)| hash)).for_each(|key| {
-        watch.arg(&key[..]);
-    });
+    places.iter().flat_map(|(_, place)| place.keys()).chain(hashes.iter().map(|(_, hash)| hash)).for_each(
+        |key| {
+            watch.arg(&key[..]);
+        },
+    );
     connection.send_packed_command(&watch).await?;
     let mut pipeline = Pipeline::new();
     for (_, place) in &places {
