@@ -1,19 +1,23 @@
 //! What this mount may believe without asking: attributes, directory entries and chunk lists, each with a lease.
-//! Shared by all threads of a door; a hit costs one short read lock. Promises that a record read before a
-//! change of ours was committed never replaces what the change left; knows no engine and no rule.
+//! Shared by all threads of a door; a hit costs one short read lock. A lease ends with its time; where the store
+//! tells what others change it ends when that is heard, and all leases end when the store falls silent. Promises
+//! that a record read before a change was committed or heard of never replaces what the change left; knows no
+//! engine and no rule.
 
-use crate::engine::Found;
+use crate::engine::{Changed, Found, Listener};
 use crate::key::Key;
 use crate::record::Record;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use zest_types::{Attr, FileType, Ino, Name, SliceRecord, limits};
 
 const SHARDS: usize = 64;
+/// Directories whose entries are revoked together share one of these places.
+const TERMS: usize = 4096;
 
 /// A chunk list as it is shared: readers may tell by the pointer whether it is still the same.
 pub type ChunkList = Arc<[SliceRecord]>;
@@ -38,22 +42,29 @@ enum View {
 }
 
 struct Leased {
+    /// Believed until then, whatever others do.
     until: Duration,
+    /// Believed as long as nothing else is heard and the store is not silent.
+    kept: bool,
+    /// Of an entry: the term of its directory in which it was learned.
+    term: u64,
     view: View,
 }
 
 #[derive(Default)]
 struct Shard {
     views: RwLock<HashMap<ViewKey, Leased>>,
-    /// Counts what our own changes did to this shard.
+    /// Counts what our own changes did to this shard, and what was heard of others'.
     changes: AtomicU64,
+    /// Counts what was heard.
+    heard: AtomicU64,
 }
 
 /// Proof of when a read began; see [`Views::learn`].
 pub struct ReadMark(Vec<u64>);
 
 /// Keys of a commit under way; see [`Views::begin_commit`].
-pub struct CommitMark(Vec<ViewKey>);
+pub struct CommitMark(Vec<(ViewKey, u64)>);
 
 /// The views of a mount.
 pub struct Views {
@@ -62,13 +73,31 @@ pub struct Views {
     in_flight: Mutex<BTreeMap<u64, (u32, bool)>>,
     /// How long a record is believed.
     lease: Duration,
+    /// Counts how often all entries of a directory were revoked.
+    terms: Vec<AtomicU64>,
+    /// Whether the store tells what others change.
+    pushed: AtomicBool,
+    /// Until when nothing was missed, in nanoseconds of the monotonic clock.
+    vouched: AtomicU64,
 }
 
 impl Views {
     /// Views that are believed for `lease` after they were learned.
     #[must_use]
     pub fn new(lease: Duration) -> Views {
-        Views { shards: (0..SHARDS).map(|_| Shard::default()).collect(), in_flight: Mutex::default(), lease }
+        Views {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            in_flight: Mutex::default(),
+            lease,
+            terms: (0..TERMS).map(|_| AtomicU64::new(0)).collect(),
+            pushed: AtomicBool::new(false),
+            vouched: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on the store tells what others change.
+    pub fn hear(&self) {
+        self.pushed.store(true, Ordering::Relaxed);
     }
 
     /// Attributes of a node.
@@ -98,10 +127,17 @@ impl Views {
         }
     }
 
-    /// The record under a key as a rule may see it; the outer `None` means that no view knows.
+    /// The record under a key as a rule may see it, whether or not its lease is over: what a rule decides from it
+    /// is checked by the commit. The outer `None` means that no view knows.
     #[must_use]
     pub fn record(&self, key: &Key, mono: Duration) -> Option<Option<Record>> {
-        Some(match self.get(&view_key(key)?, mono)? {
+        let view_key = view_key(key)?;
+        let view = match &view_key {
+            // Of names that come and go an old view says too little.
+            ViewKey::Dentry(..) => self.get(&view_key, mono)?,
+            _ => self.known(&view_key)?,
+        };
+        Some(match view {
             View::Attr(attr) => Some(Record::Attr(attr)),
             View::Dentry(dentry) => dentry.map(|(kind, ino)| Record::Dentry { kind, ino }),
             View::Chunk(list) if list.is_empty() => None,
@@ -124,7 +160,8 @@ impl Views {
             let shard = &self.shards[index];
             let mut views = shard.views.write();
             if mark.0.get(index) == Some(&shard.changes.load(Ordering::Acquire)) {
-                insert(&mut views, view_key, Leased { until: self.until(mono), view });
+                let leased = self.leased(&view_key, view, mono);
+                insert(&mut views, view_key, leased);
             }
         }
     }
@@ -139,16 +176,21 @@ impl Views {
             *overlapped |= *count > 0;
             *count += 1;
         }
-        CommitMark(keys)
+        let heard = |key: ViewKey| {
+            let heard = self.shards[shard_of(&key)].heard.load(Ordering::Acquire);
+            (key, heard)
+        };
+        CommitMark(keys.into_iter().map(heard).collect())
     }
 
-    /// Takes what a commit wrote. Where commits of a key overlapped, nobody knows which came last: the view goes.
+    /// Takes what a commit wrote. Where commits of a key overlapped, or somebody else's change was heard of
+    /// meanwhile, nobody knows which came last: the view goes.
     /// `applied` is `None` when the outcome is an error or unknown: all its keys are forgotten.
     pub fn end_commit(&self, mark: CommitMark, applied: Option<&Found>, mono: Duration) {
         let mut doubtful = Vec::new();
         {
             let mut in_flight = self.in_flight.lock();
-            for key in mark.0 {
+            for (key, heard) in mark.0 {
                 let hash = hash_of(&key);
                 let Some((count, overlapped)) = in_flight.get_mut(&hash) else { continue };
                 *count -= 1;
@@ -156,7 +198,8 @@ impl Views {
                 if *count == 0 {
                     in_flight.remove(&hash);
                 }
-                if overlapped || applied.is_none() {
+                let changed = self.shards[shard_of(&key)].heard.load(Ordering::Acquire) != heard;
+                if overlapped || changed || applied.is_none() {
                     doubtful.push(key);
                 }
             }
@@ -165,7 +208,8 @@ impl Views {
             let Some((view_key, view)) = to_view(key, record.as_ref()) else { continue };
             if !doubtful.contains(&view_key) {
                 self.change(view_key, |views, key| {
-                    insert(views, key, Leased { until: self.until(mono), view });
+                    let leased = self.leased(&key, view, mono);
+                    insert(views, key, leased);
                 });
             }
         }
@@ -186,7 +230,42 @@ impl Views {
 
     fn get(&self, key: &ViewKey, mono: Duration) -> Option<View> {
         let views = self.shards[shard_of(key)].views.read();
-        views.get(key).filter(|leased| leased.until >= mono).map(|leased| leased.view.clone())
+        views.get(key).filter(|leased| self.holds(key, leased, mono)).map(|leased| leased.view.clone())
+    }
+
+    fn known(&self, key: &ViewKey) -> Option<View> {
+        self.shards[shard_of(key)].views.read().get(key).map(|leased| leased.view.clone())
+    }
+
+    fn holds(&self, key: &ViewKey, leased: &Leased, mono: Duration) -> bool {
+        if !self.pushed.load(Ordering::Relaxed) {
+            return leased.until >= mono;
+        }
+        leased.kept
+            && leased.term == self.term(key)
+            && Duration::from_nanos(self.vouched.load(Ordering::Acquire)) >= mono
+    }
+
+    fn term(&self, key: &ViewKey) -> u64 {
+        match key {
+            ViewKey::Dentry(dir, _) => self.terms[term_of(*dir)].load(Ordering::Acquire),
+            _ => 0,
+        }
+    }
+
+    fn leased(&self, key: &ViewKey, view: View, mono: Duration) -> Leased {
+        Leased { until: mono.saturating_add(self.lease), kept: true, term: self.term(key), view }
+    }
+
+    /// Ends a lease of something that others changed; what it was is still a good guess.
+    fn revoke(&self, key: &ViewKey) {
+        let shard = &self.shards[shard_of(key)];
+        let mut views = shard.views.write();
+        shard.changes.fetch_add(1, Ordering::AcqRel);
+        shard.heard.fetch_add(1, Ordering::AcqRel);
+        if let Some(leased) = views.get_mut(key) {
+            leased.kept = false;
+        }
     }
 
     fn forget(&self, key: &ViewKey) {
@@ -201,9 +280,35 @@ impl Views {
         shard.changes.fetch_add(1, Ordering::AcqRel);
         with(&mut views, key);
     }
+}
 
-    fn until(&self, mono: Duration) -> Duration {
-        mono.saturating_add(self.lease)
+impl Listener for Views {
+    fn changed(&self, what: &Changed) {
+        match what {
+            Changed::Attr(ino) => self.revoke(&ViewKey::Attr(*ino)),
+            Changed::Chunk(ino, index) => self.revoke(&ViewKey::Chunk(*ino, *index)),
+            Changed::Entries(dir) => {
+                let shard = &self.shards[shard_of(&ViewKey::Attr(*dir))];
+                let _order = shard.views.write();
+                shard.changes.fetch_add(1, Ordering::AcqRel);
+                shard.heard.fetch_add(1, Ordering::AcqRel);
+                self.terms[term_of(*dir)].fetch_add(1, Ordering::AcqRel);
+            }
+            Changed::Anything => {
+                self.vouched.store(0, Ordering::Release);
+                for shard in &self.shards {
+                    let mut views = shard.views.write();
+                    shard.changes.fetch_add(1, Ordering::AcqRel);
+                    shard.heard.fetch_add(1, Ordering::AcqRel);
+                    views.values_mut().for_each(|leased| leased.kept = false);
+                }
+            }
+        }
+    }
+
+    fn vouch(&self, until: Duration) {
+        let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
+        self.vouched.store(until, Ordering::Release);
     }
 }
 
@@ -248,10 +353,111 @@ fn hash_of(key: &ViewKey) -> u64 {
     hasher.finish()
 }
 
+fn term_of(dir: Ino) -> usize {
+    (dir.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % TERMS
+}
+
 fn shard_of(key: &ViewKey) -> usize {
     let number = match key {
         ViewKey::Attr(ino) | ViewKey::Chunk(ino, _) | ViewKey::Dentry(ino, _) => ino.0,
     };
     // Records of one inode share a shard; consecutive inodes do not.
     (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize % SHARDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zest_types::Time;
+
+    const NOW: Duration = Duration::from_secs(10);
+
+    fn attr(length: u64) -> (Key, Option<Record>) {
+        let mut attr = Attr::new(FileType::File, 0o644, 0, 0, Ino::ROOT, Time::new(1, 0));
+        attr.length = length;
+        (Key::Attr(Ino(5)), Some(Record::Attr(attr)))
+    }
+
+    fn entry(name: &str) -> (Key, Option<Record>) {
+        let record = Record::Dentry { kind: FileType::File, ino: Ino(5) };
+        (Key::Dentry(Ino::ROOT, Name::new(name.as_bytes()).unwrap()), Some(record))
+    }
+
+    /// Views that hear, vouched for, and that know this.
+    fn knowing(found: &[(Key, Option<Record>)]) -> Views {
+        let views = Views::new(Duration::from_secs(1));
+        views.hear();
+        views.vouch(NOW);
+        views.learn(found, &views.begin_read(), NOW);
+        views
+    }
+
+    fn length(views: &Views) -> Option<u64> {
+        views.attr(Ino(5), NOW).map(|attr| attr.length)
+    }
+
+    fn knows(views: &Views, name: &str) -> bool {
+        views.dentry(Ino::ROOT, &Name::new(name.as_bytes()).unwrap(), NOW).is_some()
+    }
+
+    #[test]
+    fn a_lease_ends_when_somebody_changes_the_record() {
+        let views = knowing(&[attr(1), entry("a")]);
+        assert!(length(&views) == Some(1) && knows(&views, "a"));
+        views.changed(&Changed::Attr(Ino(5)));
+        assert!(length(&views).is_none() && knows(&views, "a"));
+        views.changed(&Changed::Entries(Ino::ROOT));
+        assert!(!knows(&views, "a"));
+    }
+
+    #[test]
+    fn a_revoked_record_is_still_a_guess_for_changes() {
+        let views = knowing(&[attr(1)]);
+        views.changed(&Changed::Attr(Ino(5)));
+        assert_eq!(views.record(&Key::Attr(Ino(5)), NOW), Some(attr(1).1));
+    }
+
+    #[test]
+    fn negative_entries_end_too() {
+        let views = knowing(&[(entry("new").0, None)]);
+        assert!(knows(&views, "new"));
+        views.changed(&Changed::Entries(Ino::ROOT));
+        assert!(!knows(&views, "new"));
+    }
+
+    #[test]
+    fn nothing_is_believed_while_the_store_is_silent() {
+        let views = knowing(&[attr(1)]);
+        let later = NOW + Duration::from_nanos(1);
+        assert!(views.attr(Ino(5), later).is_none());
+        views.vouch(later);
+        assert!(views.attr(Ino(5), later).is_some());
+    }
+
+    #[test]
+    fn nothing_is_believed_after_the_connection_was_lost() {
+        let views = knowing(&[attr(1), entry("a")]);
+        let mark = views.begin_read();
+        views.changed(&Changed::Anything);
+        views.vouch(NOW);
+        assert!(length(&views).is_none() && !knows(&views, "a"));
+        views.learn(&[attr(1)], &mark, NOW);
+        assert!(length(&views).is_none(), "an answer of the lost connection was believed");
+    }
+
+    #[test]
+    fn what_was_heard_during_a_read_or_a_commit_outdates_it() {
+        let views = knowing(&[]);
+        let mark = views.begin_read();
+        views.changed(&Changed::Attr(Ino(5)));
+        views.learn(&[attr(1)], &mark, NOW);
+        assert!(length(&views).is_none());
+        let mark = views.begin_commit([Key::Attr(Ino(5))].iter());
+        views.changed(&Changed::Attr(Ino(5)));
+        views.end_commit(mark, Some(&vec![attr(2)]), NOW);
+        assert!(length(&views).is_none());
+        let mark = views.begin_commit([Key::Attr(Ino(5))].iter());
+        views.end_commit(mark, Some(&vec![attr(3)]), NOW);
+        assert_eq!(length(&views), Some(3));
+    }
 }

@@ -84,6 +84,9 @@ pub async fn mount(
     let budget = Budget::new(options.write_budget.max(limits::WRITE_BUDGET_MIN));
     let files = Arc::new(Files::new(settings.block_size(), budget.clone()));
     let views = Arc::new(Views::new(if exclusive { Duration::MAX } else { options.lease }));
+    if engine.listen(Arc::clone(&views) as _) {
+        views.hear();
+    }
     let capacity = (settings.capacity, settings.inodes);
     let rules = VolumeRules { session, trash_days: settings.trash_days, capacity };
     let open_files: Arc<dyn OpenFiles> = Arc::clone(&files) as _;

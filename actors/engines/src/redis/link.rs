@@ -336,7 +336,9 @@ impl Core {
             if answer.is_err() {
                 return;
             }
-            if let Some(listener) = &*self.listener.lock() {
+            if let Some(listener) =
+                self.listener.lock().as_ref().filter(|_| self.pushes.load(Ordering::Relaxed))
+            {
                 listener.vouch(sent + Duration::from_millis(limits::META_VOUCH_MS));
             }
             clock.sleep(Duration::from_millis(limits::META_PING_MS)).await;
