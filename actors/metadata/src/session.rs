@@ -7,14 +7,20 @@ use crate::key::{Counter, Key, Scan};
 use crate::op::Op;
 use crate::record::Record;
 use crate::transact::MetaCore;
+use std::time::Duration;
 use zest_types::{Caller, Errno, limits};
 use zest_world::World;
 
-/// A session counts as dead when it was silent this long, seconds.
-const EXPIRES_AFTER: i64 = 5 * limits::HEARTBEAT_SECS.cast_signed();
+/// A session counts as dead when it was silent for this many heartbeats.
+const SILENT: i64 = 5;
 
 /// Begins a session; its number is the answer. `info` is its JSON record.
-pub async fn begin(engine: &dyn Engine, world: &World, info: &[u8]) -> Result<u64, Errno> {
+pub async fn begin(
+    engine: &dyn Engine,
+    world: &World,
+    info: &[u8],
+    heartbeat: Duration,
+) -> Result<u64, Errno> {
     let key = Key::Counter(Counter::NextSession);
     let take = ChangeSet { expect: Vec::new(), write: vec![Write::Add(key.clone(), 1)] };
     let mut number = None;
@@ -35,13 +41,13 @@ pub async fn begin(engine: &dyn Engine, world: &World, info: &[u8]) -> Result<u6
         }
     }
     let number = number.ok_or(Errno::EIO)?;
-    put(engine, world, number, Some(info)).await?;
+    put(engine, world, number, Some(info), heartbeat).await?;
     Ok(number)
 }
 
 /// The session lives on for a while.
 pub async fn beat(core: &MetaCore, session: u64) -> Result<(), Errno> {
-    put(&*core.engine, &core.world, session, None).await
+    put(&*core.engine, &core.world, session, None, core.volume().heartbeat).await
 }
 
 /// The session is over: what it had open and removed goes for good, and its records too.
@@ -73,8 +79,16 @@ pub async fn end_dead(core: &MetaCore, own: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-async fn put(engine: &dyn Engine, world: &World, session: u64, info: Option<&[u8]>) -> Result<(), Errno> {
-    let expiry = Record::Stamp(world.clock.now().sec.saturating_add(EXPIRES_AFTER));
+async fn put(
+    engine: &dyn Engine,
+    world: &World,
+    session: u64,
+    info: Option<&[u8]>,
+    heartbeat: Duration,
+) -> Result<(), Errno> {
+    let seconds = i64::try_from(heartbeat.as_secs().max(1)).unwrap_or(i64::MAX);
+    let silent = seconds.saturating_mul(SILENT);
+    let expiry = Record::Stamp(world.clock.now().sec.saturating_add(silent));
     let mut write = vec![Write::Put(Key::SessionExpiry(session), expiry)];
     write.extend(info.map(|info| Write::Put(Key::SessionInfo(session), Record::Bytes(info.to_vec()))));
     commit(engine, &ChangeSet { expect: Vec::new(), write }).await

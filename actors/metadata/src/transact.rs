@@ -40,6 +40,8 @@ pub struct VolumeRules {
     pub trash_days: u32,
     /// Bytes and inodes the volume may hold; 0 means no limit.
     pub capacity: (u64, u64),
+    /// How often this mount's session says that it lives.
+    pub heartbeat: Duration,
 }
 
 /// State shared by the MetadataActors of a mount.
@@ -48,7 +50,7 @@ pub struct MetaCore {
     pub(crate) views: Arc<Views>,
     pub(crate) world: World,
     open_files: Arc<dyn OpenFiles>,
-    volume: VolumeRules,
+    volume: Mutex<VolumeRules>,
     inos: Mutex<Range<u64>>,
     pub(crate) trash_hour: Mutex<trash::CurrentHour>,
     file_locks: Vec<tokio::sync::Mutex<()>>,
@@ -91,7 +93,7 @@ impl MetaCore {
             views,
             world,
             open_files,
-            volume,
+            volume: Mutex::new(volume),
             inos: Mutex::new(0..0),
             trash_hour: Mutex::default(),
             file_locks: (0..256).map(|_| tokio::sync::Mutex::new(())).collect(),
@@ -191,15 +193,16 @@ impl MetaCore {
         let mut leased = false;
         loop {
             let decided = {
+                let volume = self.volume();
                 let is_open = |ino| removals.begin(ino);
                 let env = Env {
                     caller,
                     now: self.world.clock.now(),
                     new_ino,
-                    session: self.volume.session,
+                    session: volume.session,
                     is_open: &is_open,
                     trash,
-                    capacity: self.volume.capacity,
+                    capacity: volume.capacity,
                 };
                 rules::decide(op, snapshot, &env)
             };
@@ -368,8 +371,14 @@ impl MetaCore {
         }
     }
 
-    pub(crate) fn volume(&self) -> &VolumeRules {
-        &self.volume
+    pub(crate) fn volume(&self) -> VolumeRules {
+        *self.volume.lock()
+    }
+
+    /// From now on these limits and trash days hold.
+    pub fn take_limits(&self, trash_days: u32, capacity: (u64, u64)) {
+        let mut volume = self.volume.lock();
+        (volume.trash_days, volume.capacity) = (trash_days, capacity);
     }
 }
 

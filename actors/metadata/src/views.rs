@@ -100,6 +100,12 @@ impl Views {
         self.pushed.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the store tells what others change.
+    #[must_use]
+    pub fn hears(&self) -> bool {
+        self.pushed.load(Ordering::Relaxed)
+    }
+
     /// Attributes of a node.
     #[must_use]
     pub fn attr(&self, ino: Ino, mono: Duration) -> Option<Attr> {
@@ -214,6 +220,28 @@ impl Views {
             }
         }
         doubtful.iter().for_each(|key| self.forget(key));
+    }
+
+    /// Forgets what is known of a file unless its time and length are these: somebody else changed it, and nothing
+    /// that was learned of its content before holds.
+    pub fn settle_file(&self, ino: Ino, seen: &Attr, unchanged: bool) {
+        let stale = self.shards[shard_of(&ViewKey::Attr(ino))].views.read().get(&ViewKey::Attr(ino)).is_some_and(
+            |leased| match &leased.view {
+                View::Attr(attr) => (attr.mtime, attr.length) != (seen.mtime, seen.length),
+                _ => true,
+            },
+        );
+        if stale {
+            self.forget(&ViewKey::Attr(ino));
+        }
+        if stale || !unchanged {
+            // All of them are in the same part of the table.
+            let last = u32::try_from(seen.length / limits::CHUNK_SIZE).unwrap_or(u32::MAX);
+            self.change(ViewKey::Chunk(ino, 0), |views, _| match last {
+                0..64 => (0..=last).for_each(|index| drop(views.remove(&ViewKey::Chunk(ino, index)))),
+                _ => views.retain(|key, _| !matches!(key, ViewKey::Chunk(of, _) if *of == ino)),
+            });
+        }
     }
 
     /// Entries in all shards.

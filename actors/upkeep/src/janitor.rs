@@ -15,15 +15,14 @@ const GRACE_HOURS: i64 = 2;
 /// Tends session and trash.
 pub struct Janitor {
     shared: Arc<Shared>,
-    trash_days: u32,
     busy: bool,
 }
 
 impl Janitor {
-    /// A janitor of this mount; with `trash_days` 0 it leaves the trash alone.
+    /// A janitor of this mount; in a volume without trash it leaves alone what there is.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, trash_days: u32) -> Janitor {
-        Janitor { shared, trash_days, busy: false }
+    pub fn new(shared: Arc<Shared>) -> Janitor {
+        Janitor { shared, busy: false }
     }
 
     fn beat(&self, ctx: &mut Context<Self>) {
@@ -38,11 +37,12 @@ impl Janitor {
     }
 
     fn empty(&mut self, ctx: &mut Context<Self>) {
-        if self.busy || self.trash_days == 0 {
+        let days = self.shared.live.trash_days();
+        if self.busy || days == 0 || !self.shared.background_jobs || self.shared.refuses_changes() {
             return;
         }
         self.busy = true;
-        let (shared, days) = (Arc::clone(&self.shared), self.trash_days);
+        let shared = Arc::clone(&self.shared);
         let work = async move {
             if let Err(errno) = empty_trash(&shared, days).await {
                 shared
@@ -60,7 +60,7 @@ impl Actor for Janitor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.empty(ctx);
-        ctx.run_interval(Duration::from_secs(limits::HEARTBEAT_SECS), |actor, ctx| actor.beat(ctx));
+        ctx.run_interval(self.shared.heartbeat, |actor, ctx| actor.beat(ctx));
         ctx.run_interval(Duration::from_secs(3600), Self::empty);
     }
 }

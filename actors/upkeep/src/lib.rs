@@ -12,13 +12,13 @@ use std::sync::Arc;
 use zest_types::Errno;
 use zest_vfs::mount::{Mount, Role, Stage, begin};
 
-/// Starts the work for a mount that may change its volume; `trash_days` is the volume's.
-pub async fn attach(mount: &Mount, trash_days: u32, stage: &dyn Stage) -> Result<(), Errno> {
+/// Starts the work for a mount that may change its volume.
+pub async fn attach(mount: &Mount, stage: &dyn Stage) -> Result<(), Errno> {
     let shared = Arc::clone(mount.vfs.shared());
     let state = Arc::clone(&shared);
     let reaper = begin(stage, Role::Metadata, move || Reaper::new(state)).await?;
     let state = Arc::clone(&shared);
-    begin(stage, Role::Metadata, move || Janitor::new(state, trash_days)).await?;
+    begin(stage, Role::Metadata, move || Janitor::new(state)).await?;
     let hears = move |ino, length| reaper.do_send(Deleted { ino, length });
     shared.on_deleted.set(Box::new(hears)).map_err(|_| Errno::EIO)
 }

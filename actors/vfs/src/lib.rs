@@ -7,6 +7,7 @@ pub mod dirs;
 pub mod files;
 pub mod handles;
 pub mod ids;
+pub mod live;
 pub mod mount;
 mod now;
 pub mod open_flags;
@@ -14,6 +15,7 @@ pub mod read;
 pub mod reserve;
 pub mod shared;
 mod slow;
+pub mod standing;
 
 pub use mount::{Mount, Options, Role, Stage, mount};
 

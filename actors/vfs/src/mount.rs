@@ -4,6 +4,7 @@
 use crate::Vfs;
 use crate::actor::VfsActor;
 use crate::files::Files;
+use crate::live::Live;
 use crate::shared::{Links, Parts, Shared};
 use crate::slow::Task;
 use actix::{Actor, Addr};
@@ -39,6 +40,13 @@ pub struct Options {
     pub read_only: bool,
     /// How long records are believed where others may change them.
     pub lease: Duration,
+    /// Opening a file believes what was learned of it for this long, and does not ask; zero: each open asks. Not
+    /// needed where nobody else changes the volume.
+    pub open_cache: Duration,
+    /// How often the session says that it lives; it counts as dead after five times this.
+    pub heartbeat: Duration,
+    /// Clean up after others: old trash, and what dead clients left.
+    pub background_jobs: bool,
     /// Bytes of unflushed writes; at least [`limits::WRITE_BUDGET_MIN`] are taken.
     pub write_budget: u64,
     /// Bytes of blocks kept in memory.
@@ -52,6 +60,9 @@ impl Default for Options {
         Options {
             read_only: false,
             lease: Duration::from_secs(1),
+            open_cache: Duration::ZERO,
+            heartbeat: Duration::from_secs(limits::HEARTBEAT_SECS),
+            background_jobs: true,
             write_budget: limits::WRITE_BUDGET,
             memory_cache: 256 << 20,
             session_info: b"{}".to_vec(),
@@ -79,16 +90,21 @@ pub async fn mount(
     let exclusive = engine.exclusive();
     let session = match options.read_only {
         true => 0,
-        false => session::begin(&*engine, &world, &options.session_info).await?,
+        false => session::begin(&*engine, &world, &options.session_info, options.heartbeat).await?,
     };
     let budget = Budget::new(options.write_budget.max(limits::WRITE_BUDGET_MIN));
     let files = Arc::new(Files::new(settings.block_size(), budget.clone()));
-    let views = Arc::new(Views::new(if exclusive { Duration::MAX } else { options.lease }));
+    let lease = if exclusive { Duration::MAX } else { options.lease.max(options.open_cache) };
+    let views = Arc::new(Views::new(lease));
     if engine.listen(Arc::clone(&views) as _) {
         views.hear();
     }
-    let capacity = (settings.capacity, settings.inodes);
-    let rules = VolumeRules { session, trash_days: settings.trash_days, capacity };
+    let rules = VolumeRules {
+        session,
+        trash_days: settings.trash_days,
+        capacity: (settings.capacity, settings.inodes),
+        heartbeat: options.heartbeat,
+    };
     let open_files: Arc<dyn OpenFiles> = Arc::clone(&files) as _;
     let core =
         Arc::new(MetaCore::new(Arc::clone(&engine), Arc::clone(&views), world.clone(), open_files, rules));
@@ -110,8 +126,11 @@ pub async fn mount(
         names,
         exclusive,
         read_only: options.read_only,
+        live: Live::new(settings),
+        open_cache: !options.open_cache.is_zero(),
+        heartbeat: options.heartbeat,
+        background_jobs: options.background_jobs,
         session,
-        capacity,
     }));
     start_actors(&shared, &core, stage).await?;
     if !options.read_only {
@@ -166,6 +185,12 @@ impl Mount {
             self.core.sync().await?;
         }
         flushed
+    }
+
+    /// Takes over settings that somebody changed: from now on their limits and trash days hold.
+    pub fn take_settings(&self, settings: &Settings) {
+        self.vfs.shared().live.take(settings);
+        self.core.take_limits(settings.trash_days, (settings.capacity, settings.inodes));
     }
 
     /// The record store, for those who tend the volume.

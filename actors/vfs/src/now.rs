@@ -25,12 +25,12 @@ fn never_set(name: &Name) -> Option<Errno> {
 impl Shared {
     /// Answers a request from views, cache and unflushed writes, if they suffice.
     pub fn now(&self, caller: &Caller, request: &Request<'_>) -> Option<ServeResult> {
-        if self.read_only && changes_something(request) {
+        if self.refuses_changes() && changes_something(request) {
             return Some(Err(Errno::EROFS));
         }
         match request {
             Request::Lookup { parent, name } => self.lookup_now(caller, *parent, name),
-            Request::GetAttr { ino } => self.attr(*ino).map(|attr| Ok(Response::Attr { ino: *ino, attr })),
+            Request::GetAttr { ino } => self.node_now(*ino),
             Request::Open { ino, flags } => self.open_now(caller, *ino, OpenFlags(*flags)),
             Request::Read { ino, handle, offset, size } => self.read_now(*ino, *handle, *offset, *size),
             Request::Write { handle, offset, data, .. } => self.write_now(*handle, *offset, data),
@@ -51,8 +51,15 @@ impl Shared {
         }
     }
 
+    fn node_now(&self, ino: Ino) -> Option<ServeResult> {
+        if !self.answers_from_views() {
+            return None;
+        }
+        self.attr(ino).map(|attr| Ok(Response::Attr { ino, attr }))
+    }
+
     fn lookup_now(&self, caller: &Caller, parent: Ino, name: &Name) -> Option<ServeResult> {
-        if caller.check || name.is_dots() || (parent == Ino::ROOT && name.as_bytes() == b".trash") {
+        if !self.answers_from_views() || caller.check || name.is_dots() || (parent == Ino::ROOT && name.as_bytes() == b".trash") {
             return None;
         }
         match self.views.dentry(parent, name, self.mono())? {
@@ -61,9 +68,10 @@ impl Shared {
         }
     }
 
-    /// Only where nobody else changes the volume: elsewhere an open asks, so that it sees what others closed.
+    /// Only where nobody else changes the volume, or where the user gave that up: elsewhere an open asks, so that
+    /// it sees what others closed.
     fn open_now(&self, caller: &Caller, ino: Ino, flags: OpenFlags) -> Option<ServeResult> {
-        if !self.exclusive || caller.check {
+        if !(self.exclusive || self.open_cache) || caller.check {
             return None;
         }
         let attr = self.attr(ino)?;

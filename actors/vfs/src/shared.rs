@@ -6,6 +6,7 @@ use crate::chunk_views::ChunkViews;
 use crate::files::Files;
 use crate::handles::{FileHandle, Handles};
 use crate::ids::SlicePool;
+use crate::live::Live;
 use crate::reserve::Reserve;
 use actix::Addr;
 use parking_lot::Mutex;
@@ -61,10 +62,16 @@ pub struct Shared {
     pub exclusive: bool,
     /// Nothing may be changed.
     pub read_only: bool,
+    /// What may change while the mount serves.
+    pub live: Live,
+    /// An open may believe what was learned for as long as it holds; elsewhere it asks.
+    pub open_cache: bool,
+    /// How often the session says that it lives.
+    pub heartbeat: Duration,
+    /// This mount cleans up after others.
+    pub background_jobs: bool,
     /// Session of the mount.
     pub session: u64,
-    /// Bytes and inodes the volume may hold; 0 means no limit.
-    pub capacity: (u64, u64),
     /// Set once all actors run.
     pub links: OnceLock<Links>,
     /// Set by whoever removes the data of deleted files.
@@ -73,8 +80,9 @@ pub struct Shared {
     pub space: tokio::sync::Notify,
     /// A lock was released.
     pub unlocked: tokio::sync::Notify,
-    /// Versions of closed files whose pages the kernel may still have; only where others change the volume.
-    pub seen_mtime: Mutex<BTreeMap<Ino, Time>>,
+    /// Time and length of files at their last open, of which the kernel may still have pages; only where others
+    /// change the volume.
+    pub seen: Mutex<BTreeMap<Ino, (Time, u64)>>,
     waiting: AtomicUsize,
 }
 
@@ -96,10 +104,16 @@ pub struct Parts {
     pub exclusive: bool,
     /// See [`Shared::read_only`].
     pub read_only: bool,
+    /// See [`Shared::live`].
+    pub live: Live,
+    /// See [`Shared::open_cache`].
+    pub open_cache: bool,
+    /// See [`Shared::heartbeat`].
+    pub heartbeat: Duration,
+    /// See [`Shared::background_jobs`].
+    pub background_jobs: bool,
     /// See [`Shared::session`].
     pub session: u64,
-    /// See [`Shared::capacity`].
-    pub capacity: (u64, u64),
 }
 
 impl Shared {
@@ -119,13 +133,16 @@ impl Shared {
             names: parts.names,
             exclusive: parts.exclusive,
             read_only: parts.read_only,
+            live: parts.live,
+            open_cache: parts.open_cache,
+            heartbeat: parts.heartbeat,
+            background_jobs: parts.background_jobs,
             session: parts.session,
-            capacity: parts.capacity,
             links: OnceLock::new(),
             on_deleted: OnceLock::new(),
             space: tokio::sync::Notify::new(),
             unlocked: tokio::sync::Notify::new(),
-            seen_mtime: Mutex::default(),
+            seen: Mutex::default(),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -133,6 +150,19 @@ impl Shared {
     /// The actors; `EIO` before they run.
     pub fn links(&self) -> Result<&Links, Errno> {
         self.links.get().ok_or(Errno::EIO)
+    }
+
+    /// Whether changes are refused, for now or for as long as the mount lives.
+    #[must_use]
+    pub fn refuses_changes(&self) -> bool {
+        self.read_only || self.live.is_frozen()
+    }
+
+    /// Whether names and attributes are answered from views. Where others change the volume and nobody tells us of
+    /// it, the kernel holds them for as long as the user allows, and asking again must mean asking.
+    #[must_use]
+    pub fn answers_from_views(&self) -> bool {
+        self.exclusive || self.views.hears()
     }
 
     /// Monotonic time.

@@ -134,7 +134,7 @@ fn begin(
         Box::pin(async move {
             let mount = zest_vfs::mount(world, engine, &settings, &options, &stages).await?;
             if !options.read_only {
-                zest_upkeep::attach(&mount, settings.trash_days, &stages).await?;
+                zest_upkeep::attach(&mount, &stages).await?;
             }
             Ok::<Mount, Errno>(mount)
         })

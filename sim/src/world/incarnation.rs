@@ -109,7 +109,7 @@ pub async fn live(media: Rc<Media>, task: Task) {
     let scene = Rc::new(scene);
     if inspect(&media, &task, &scene, &mount).await {
         // Only now: the judge counts records while nothing changes them.
-        if let Err(errno) = zest_upkeep::attach(&mount, media.setup.trash_days, &Here).await {
+        if let Err(errno) = zest_upkeep::attach(&mount, &Here).await {
             return failed(&media, &task, "mount", format!("upkeep does not begin: {errno}"));
         }
         match &task.round {

@@ -103,6 +103,11 @@ impl Task {
         }
     }
 
+    /// Attributes for the kernel, which keeps them for a while: from a view only where that adds nothing to it.
+    pub async fn shown_attr(&self, ino: Ino) -> Result<Attr, Errno> {
+        if self.shared.answers_from_views() { self.attr(ino).await } else { self.fresh_attr(ino).await }
+    }
+
     /// Attributes as the engine has them now, with what is unflushed on top.
     pub async fn fresh_attr(&self, ino: Ino) -> Result<Attr, Errno> {
         let pending = self.shared.pending(ino);

@@ -12,7 +12,7 @@ const UNLIMITED_INODES: u64 = 10 << 20;
 
 impl Task {
     pub(super) async fn node(&self, ino: Ino) -> ServeResult {
-        Ok(Response::Attr { ino, attr: self.attr(ino).await? })
+        Ok(Response::Attr { ino, attr: self.shown_attr(ino).await? })
     }
 
     pub(super) async fn set_attr(&self, ino: Ino, mut set: SetAttr, handle: Option<Handle>) -> ServeResult {
@@ -56,7 +56,7 @@ impl Task {
 
     pub(super) async fn access(&self, ino: Ino, mask: u8) -> ServeResult {
         let attr = self.attr(ino).await?;
-        if mask & 2 != 0 && self.shared.read_only {
+        if mask & 2 != 0 && self.shared.refuses_changes() {
             return Err(Errno::EROFS);
         }
         self.need(&attr, mask)?;
@@ -71,7 +71,7 @@ impl Task {
             _ => 0,
         };
         let (used, inodes) = (count(counts.first()), count(counts.get(1)));
-        let (capacity, max_inodes) = self.shared.capacity;
+        let (capacity, max_inodes) = self.shared.live.capacity();
         let total = if capacity > 0 { capacity.max(used) } else { grown(UNLIMITED, used, 10, 8) };
         let all_inodes =
             if max_inodes > 0 { max_inodes.max(inodes) } else { grown(UNLIMITED_INODES, inodes, 5, 4) };

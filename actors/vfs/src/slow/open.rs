@@ -6,7 +6,7 @@ use crate::now::open_refusal;
 use crate::open_flags::OpenFlags;
 use std::sync::Arc;
 use std::time::Duration;
-use zest_metadata::{Op, Outcome};
+use zest_metadata::{Key, Op, Outcome, Record};
 use zest_types::{Attr, Errno, FileType, Handle, Ino, Name, Response, ServeResult, limits};
 
 impl Task {
@@ -15,7 +15,7 @@ impl Task {
         let (file, attr) = self.register(ino).await?;
         match self.finish_open(ino, &attr, flags, true).await {
             Ok(()) => {
-                let keep_cache = self.shared.exclusive || self.unchanged(ino, &attr);
+                let keep_cache = self.shared.exclusive || self.settle(ino, &attr);
                 Ok(Response::Opened { handle: self.shared.add_handle(file, flags), keep_cache })
             }
             Err(errno) => {
@@ -53,7 +53,7 @@ impl Task {
     async fn register(&self, ino: Ino) -> Result<(Arc<OpenFile>, Attr), Errno> {
         for _ in 0..limits::TXN_RETRIES {
             if let Some(file) = self.shared.files.open(ino) {
-                return match self.fresh_attr(ino).await {
+                return match self.opening_attr(ino).await {
                     Ok(attr) => Ok((file, attr)),
                     Err(errno) => {
                         self.shared.files.close(ino);
@@ -64,6 +64,19 @@ impl Task {
             self.shared.world.clock.sleep(Duration::from_millis(1)).await;
         }
         Err(Errno::EBUSY)
+    }
+
+    /// Attributes for an open: where others change the volume, exactly as the engine has them now. A view would do
+    /// for most things, but this one question is what makes an open see what others closed.
+    async fn opening_attr(&self, ino: Ino) -> Result<Attr, Errno> {
+        if self.shared.exclusive {
+            return self.fresh_attr(ino).await;
+        }
+        match self.look(vec![Key::Attr(ino)]).await?.pop().flatten() {
+            Some(Record::Attr(attr)) => Ok(attr),
+            Some(_) => Err(Errno::EIO),
+            None => Err(Errno::ENOENT),
+        }
     }
 
     async fn finish_open(&self, ino: Ino, attr: &Attr, flags: OpenFlags, check: bool) -> Result<(), Errno> {
@@ -79,13 +92,19 @@ impl Task {
         Ok(())
     }
 
-    /// Whether the kernel's pages of this file are still right: nobody changed it since it was open last.
-    fn unchanged(&self, ino: Ino, attr: &Attr) -> bool {
-        let mut seen = self.shared.seen_mtime.lock();
-        if seen.len() >= limits::CHUNK_VIEWS {
-            seen.clear();
-        }
-        seen.insert(ino, attr.mtime) == Some(attr.mtime)
+    /// Whether the kernel's pages of this file are still right: nobody changed it since it was open last. If not,
+    /// what was learned of its content is forgotten, too.
+    fn settle(&self, ino: Ino, attr: &Attr) -> bool {
+        let version = (attr.mtime, attr.length);
+        let unchanged = {
+            let mut seen = self.shared.seen.lock();
+            if seen.len() >= limits::CHUNK_VIEWS {
+                seen.clear();
+            }
+            seen.insert(ino, version) == Some(version)
+        };
+        self.shared.views.settle_file(ino, attr, unchanged);
+        unchanged
     }
 
     pub(super) async fn flush(&self, ino: Ino, handle: Handle) -> ServeResult {

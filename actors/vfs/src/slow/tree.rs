@@ -23,7 +23,7 @@ impl Task {
                 None => return Err(Errno::ENOENT),
             },
         };
-        Ok(Response::Entry { ino, attr: self.attr(ino).await? })
+        Ok(Response::Entry { ino, attr: self.shown_attr(ino).await? })
     }
 
     pub(super) async fn make(&self, request: Request<'static>) -> ServeResult {
