@@ -12,6 +12,7 @@ want git git
 want setfacl acl
 want cc build-essential
 want python3 python3
+want redis-server redis-server
 [ -e /usr/include/sys/acl.h ] || packages+=(libacl1-dev)
 if [ ${#packages[@]} -gt 0 ]; then
   apt-get update -qq

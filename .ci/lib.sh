@@ -2,6 +2,7 @@
 #
 # FS says what is tested: `zest` (default, the program named by ZEST), `juicefs` or `dir` (a plain folder). The last
 # two prove the suites themselves: what fails on a plain folder is a fault of the suite, not of ZestFS.
+# META_URL puts the records of `zest` on a server that runs already, instead of into a folder.
 # Every server is started here, on a free loopback port or in the scratch folder, and ended by its process id, also
 # when a suite fails. KEEP=1 leaves the scratch folder for a look.
 # Source this file; it is no program.
@@ -88,7 +89,9 @@ fs_format() {
   case $FS in
     zest)
       [ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
-      "$ZEST" format "$SCRATCH/volume" suite --trash-days 0 "$@" >>"$SCRATCH/format.log" 2>&1 ||
+      local place=()
+      [ -z "${META_URL:-}" ] || [ $# -gt 0 ] || place=(--bucket "$SCRATCH/objects")
+      "$ZEST" format "${META_URL:-$SCRATCH/volume}" suite --trash-days 0 "${place[@]}" "$@" >>"$SCRATCH/format.log" 2>&1 ||
         fail "format: $(tail -n 3 "$SCRATCH/format.log")"
       ;;
     juicefs)
@@ -106,7 +109,7 @@ fs_format() {
 # The command that serves the mount in the foreground, one word a line of the array SERVE.
 fs_command() {
   case $FS in
-    zest) SERVE=("$ZEST" mount "$SCRATCH/volume" "$MNT") ;;
+    zest) SERVE=("$ZEST" mount "${META_URL:-$SCRATCH/volume}" "$MNT") ;;
     juicefs)
       SERVE=(juicefs mount "sqlite3://$SCRATCH/meta.db" "$MNT" --no-usage-report --backup-meta 0
         --enable-xattr --cache-dir "$SCRATCH/cache" --metrics 127.0.0.1:0 --no-agent)
@@ -172,4 +175,22 @@ s3_start() {
     sleep 0.1
   done
   fail "the S3 server does not listen: $(tail -n 3 "$SCRATCH/s3.log")"
+}
+
+# A Redis on loopback, with an empty folder of its own and what else is given. Sets REDIS_PORT and REDIS_PID.
+redis_start() {
+  need redis-server redis-cli
+  REDIS_PORT=$(free_port)
+  mkdir -p "$SCRATCH/redis-$REDIS_PORT"
+  redis-server --port "$REDIS_PORT" --bind 127.0.0.1 --save '' --daemonize no --dir "$SCRATCH/redis-$REDIS_PORT" "$@" \
+    >>"$SCRATCH/redis.log" 2>&1 </dev/null &
+  REDIS_PID=$!
+  EXTRA_PIDS+=("$REDIS_PID")
+  for _ in $(seq 100); do
+    # One that wants a password answers, too.
+    if redis-cli -p "$REDIS_PORT" ping 2>&1 | grep -qE 'PONG|NOAUTH'; then return 0; fi
+    kill -0 "$REDIS_PID" 2>/dev/null || break
+    sleep 0.1
+  done
+  fail "redis-server does not answer: $(tail -n 3 "$SCRATCH/redis.log")"
 }

@@ -1,6 +1,7 @@
 //! A mount in the background: the program starts itself again without a terminal, waits for the word that the
 //! mount is ready, and leaves. What goes wrong before that is seen on the terminal, with an exit status.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -22,15 +23,20 @@ pub fn is_child() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts this program again in the background and waits until it is ready or over. Gives the exit status.
-pub fn start() -> io::Result<ExitCode> {
+/// Starts this program again in the background, with the arguments it was given itself, and waits until it is ready
+/// or over. Gives the exit status. A password goes through the environment: arguments everybody can see.
+pub fn start(given: &[OsString]) -> io::Result<ExitCode> {
+    let (arguments, password) = crate::secret::for_child(given);
     let mut child = Command::new(std::env::current_exe()?)
-        .args(std::env::args_os().skip(1))
+        .args(arguments.iter().skip(1))
+        .envs(password.map(|password| ("REDIS_PASSWORD", password)))
         .env(MARK, "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
-    let seconds = std::env::var(TIMEOUT).ok().and_then(|text| text.parse().ok()).unwrap_or(TIMEOUT_DEFAULT);
+    let seconds =
+        [TIMEOUT, "JFS_MOUNT_TIMEOUT"].iter().find_map(|name| std::env::var(name).ok()?.parse().ok());
+    let seconds = seconds.unwrap_or(TIMEOUT_DEFAULT);
     match first_line(&mut child, Duration::from_secs(seconds)) {
         Some(line) => match line.strip_prefix(READY) {
             Some(text) => {

@@ -11,5 +11,7 @@ pub mod log;
 pub mod meta_url;
 pub mod mount_point;
 pub mod mount_table;
+pub mod safety;
+pub mod secret;
 pub mod serve;
 pub mod volume;

@@ -225,12 +225,13 @@ impl Views {
     /// Forgets what is known of a file unless its time and length are these: somebody else changed it, and nothing
     /// that was learned of its content before holds.
     pub fn settle_file(&self, ino: Ino, seen: &Attr, unchanged: bool) {
-        let stale = self.shards[shard_of(&ViewKey::Attr(ino))].views.read().get(&ViewKey::Attr(ino)).is_some_and(
-            |leased| match &leased.view {
-                View::Attr(attr) => (attr.mtime, attr.length) != (seen.mtime, seen.length),
-                _ => true,
-            },
-        );
+        let stale =
+            self.shards[shard_of(&ViewKey::Attr(ino))].views.read().get(&ViewKey::Attr(ino)).is_some_and(
+                |leased| match &leased.view {
+                    View::Attr(attr) => (attr.mtime, attr.length) != (seen.mtime, seen.length),
+                    _ => true,
+                },
+            );
         if stale {
             self.forget(&ViewKey::Attr(ino));
         }

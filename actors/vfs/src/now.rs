@@ -59,7 +59,11 @@ impl Shared {
     }
 
     fn lookup_now(&self, caller: &Caller, parent: Ino, name: &Name) -> Option<ServeResult> {
-        if !self.answers_from_views() || caller.check || name.is_dots() || (parent == Ino::ROOT && name.as_bytes() == b".trash") {
+        if !self.answers_from_views()
+            || caller.check
+            || name.is_dots()
+            || (parent == Ino::ROOT && name.as_bytes() == b".trash")
+        {
             return None;
         }
         match self.views.dentry(parent, name, self.mono())? {

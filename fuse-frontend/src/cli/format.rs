@@ -2,7 +2,9 @@
 
 use super::{block_on, meta_url, units};
 use crate::meta_url::MetaUrl;
-use crate::volume::{VolumeError, create, stored_settings};
+use crate::volume::create::{Creation, create};
+use crate::volume::update::update;
+use crate::volume::{VolumeError, stored_settings};
 use anyhow::{Context, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -13,16 +15,17 @@ use zest_types::volume::{Settings, SettingsError, valid_name};
 /// Arguments of `format`.
 #[derive(Args, Default)]
 pub(super) struct FormatArgs {
-    /// Where the volume's metadata go: a directory.
+    /// Where the volume's metadata go: a directory, or a server such as redis://HOST/1.
     #[arg(value_name = "META-URL")]
     url: Option<String>,
     /// The volume's name: 3 to 63 of a-z, 0-9 and '-'.
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Where objects go: file, s3 or mem.
+    /// Where objects go: file, s3, minio or mem.
     #[arg(long, value_name = "TYPE")]
     storage: Option<String>,
-    /// The bucket's address, such as http://127.0.0.1:9000/bucket; for file a directory [default: META-URL/objects].
+    /// The bucket's address, such as http://127.0.0.1:9000/bucket; for file a directory [default: META-URL/objects
+    /// beside a directory of metadata, else /var/jfs, or $HOME/.juicefs/local].
     #[arg(long, value_name = "URL")]
     bucket: Option<String>,
     /// Access key of the object store.
@@ -58,6 +61,9 @@ pub(super) struct FormatArgs {
     /// Do nothing, and succeed, if there is a volume.
     #[arg(long)]
     no_update: bool,
+    /// Use a metadata server that may lose data.
+    #[arg(long)]
+    force_unsafe_engine: bool,
 }
 
 impl FormatArgs {
@@ -69,16 +75,23 @@ impl FormatArgs {
         if !valid_name(&name) {
             return Err(SettingsError::Name(name).into());
         }
-        let settings = match stored_settings(&url)? {
+        let settings = match block_on(async { Ok(stored_settings(&url).await?) })? {
             Some(_) if self.no_update => {
                 return Ok(());
             }
             Some(_) => {
-                block_on(async { Ok(create::update(&url, |old| self.changed(&url, old, &name)).await?) })?
+                let changed = block_on(async {
+                    Ok(update(&url, checks(), |old| self.changed(&url, old, &name)).await?)
+                });
+                changed?.1
             }
             None => {
                 let settings = self.fresh(&url, &name)?;
-                make(&url, &settings, self.force)?;
+                make(
+                    &url,
+                    &settings,
+                    Creation { force: self.force, check: checks(), unsafe_engine: self.force_unsafe_engine },
+                )?;
                 settings
             }
         };
@@ -116,7 +129,7 @@ impl FormatArgs {
         ];
         for (given, kept) in secrets {
             // A directory needs none, whatever the environment holds for other programs.
-            if let (Some(given), true) = (given, settings.storage == "s3") {
+            if let (Some(given), true) = (given, matches!(settings.storage.as_str(), "s3" | "minio")) {
                 kept.clone_from(given);
             }
         }
@@ -167,7 +180,7 @@ fn block_size(bytes: u64) -> u32 {
 }
 
 /// A directory as a `file` volume names it: absolute, with `/` at the end.
-fn folder(path: &Path) -> Result<String, VolumeError> {
+pub(super) fn folder(path: &Path) -> Result<String, VolumeError> {
     let broken = |error| VolumeError::Place { url: path.display().to_string(), error };
     let absolute = match path.canonicalize() {
         Ok(path) => path,
@@ -179,18 +192,28 @@ fn folder(path: &Path) -> Result<String, VolumeError> {
 
 fn default_settings(url: &MetaUrl, name: &str) -> anyhow::Result<Settings> {
     let uuid = uuid::Uuid::new_v4().to_string();
-    let parent = url.absolute().with_context(|| format!("{url} can't be used"))?;
-    let objects: PathBuf = parent.join("objects");
+    let objects: PathBuf = match url.local() {
+        Some(place) => place.absolute().with_context(|| format!("{url} can't be used"))?.join("objects"),
+        // Where every client of the volume format looks.
+        None => match std::env::var_os("HOME") {
+            Some(home) if !rustix::process::geteuid().is_root() => Path::new(&home).join(".juicefs/local"),
+            _ => PathBuf::from("/var/jfs"),
+        },
+    };
     Ok(Settings::new(name, &uuid, "file", &folder(&objects)?))
 }
 
-fn make(url: &MetaUrl, settings: &Settings, force: bool) -> anyhow::Result<()> {
-    let check = std::env::var_os("JFS_NO_CHECK_OBJECT_STORAGE").is_none();
-    block_on(async { Ok(create::create(url, settings, force, check).await?) })
+/// Whether the object store is tried.
+pub(super) fn checks() -> bool {
+    std::env::var_os("JFS_NO_CHECK_OBJECT_STORAGE").is_none()
+}
+
+fn make(url: &MetaUrl, settings: &Settings, how: Creation) -> anyhow::Result<()> {
+    block_on(async { Ok(create(url, settings, how).await?) })
 }
 
 /// Settings as they are shown.
-fn shown(mut settings: Settings) -> String {
+pub(super) fn shown(mut settings: Settings) -> String {
     secrets::mask(&mut settings);
     serde_json::to_string_pretty(&settings).unwrap_or_default()
 }
@@ -198,12 +221,13 @@ fn shown(mut settings: Settings) -> String {
 /// Makes a volume with everything at its default, named after its directory.
 pub(super) fn make_default(url: &MetaUrl) -> anyhow::Result<()> {
     let settings = default_settings(url, &name_for(url))?;
-    make(url, &settings, false)
+    make(url, &settings, Creation { check: checks(), ..Creation::default() })
 }
 
 /// A legal volume name close to the directory's.
 fn name_for(url: &MetaUrl) -> String {
-    let path = url.absolute().unwrap_or_else(|_| url.path.clone());
+    let Some(place) = url.local() else { return "zest".to_owned() };
+    let path = place.absolute().unwrap_or_else(|_| place.path.clone());
     let last = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     let legal = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
     let name: String = last.chars().map(legal).take(63).collect();
@@ -217,7 +241,7 @@ mod tests {
 
     #[test]
     fn names_follow_directories() {
-        let name = |path: &str| name_for(&path.parse().unwrap());
+        let name = |path: &str| name_for(&MetaUrl::parse(path).unwrap());
         assert_eq!(name("/srv/My Volume"), "my-volume");
         assert_eq!(name("/srv/v"), "zest");
         assert_eq!(name("/srv/volume/"), "volume");
@@ -235,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_is_fixed_stays_unless_forced() {
-        let url: MetaUrl = "./v".parse().unwrap();
+        let url = MetaUrl::parse("./v").unwrap();
         let old = Settings::new("old", "u", "file", "/x/");
         let mut args = FormatArgs { trash_days: Some(7), ..FormatArgs::default() };
         let new = args.changed(&url, &old, "old").unwrap();

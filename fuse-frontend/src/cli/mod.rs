@@ -2,6 +2,8 @@
 //! names the thing and the remedy, and an exit status. 0 is success, 1 is failure, 3 an unknown command.
 
 mod arguments;
+mod compat;
+mod config;
 mod format;
 mod mount;
 mod status;
@@ -12,7 +14,9 @@ mod version;
 use crate::meta_url::MetaUrl;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
+use zest_vfs::standing::Over;
 
 /// ZestFS: a POSIX file system over a metadata engine and an object store.
 #[derive(Parser)]
@@ -42,12 +46,17 @@ struct Global {
     /// No colours.
     #[arg(long, global = true)]
     no_color: bool,
+    /// The arguments as they were given, secrets and all.
+    #[arg(skip)]
+    given: Vec<OsString>,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Make a volume, or change the settings of one.
     Format(Box<format::FormatArgs>),
+    /// Show or change the settings of a volume.
+    Config(Box<config::ConfigArgs>),
     /// Mount a volume.
     Mount(Box<mount::MountArgs>),
     /// Unmount, and wait until everything is written.
@@ -75,13 +84,19 @@ impl Global {
 #[must_use]
 pub fn run() -> ExitCode {
     let command = Cli::command();
-    let arguments = arguments::normal(&command, std::env::args_os());
-    let cli = match command.try_get_matches_from(arguments).and_then(|m| Cli::from_arg_matches(&m)) {
+    let given = crate::secret::arguments();
+    let arguments = arguments::normal(&command, given.iter().cloned());
+    let mut cli = match command.try_get_matches_from(arguments).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
+    cli.global.given = given;
     let outcome = match cli.command {
         Command::Format(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Config(args) => {
             begin_log(&cli.global);
             args.run().map(|()| ExitCode::SUCCESS)
         }
@@ -101,7 +116,8 @@ pub fn run() -> ExitCode {
         // One line, whatever a cause has to say.
         let text = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
         crate::log::tell(&text);
-        ExitCode::FAILURE
+        // Tools tell by this status that the volume is not what was mounted.
+        if error.is::<Over>() { ExitCode::from(11) } else { ExitCode::FAILURE }
     })
 }
 
@@ -141,7 +157,7 @@ fn one_line(text: &str) -> String {
 /// The volume an argument names. Not read by the parser of arguments, which repeats what it refuses: a URL may
 /// hold a password.
 fn meta_url(given: &str) -> anyhow::Result<MetaUrl> {
-    given.parse().map_err(|why: String| anyhow::anyhow!("META-URL: {why}"))
+    MetaUrl::parse(given).map_err(|why| anyhow::anyhow!("META-URL: {why}"))
 }
 
 /// Runs a future that needs nothing but this thread.

@@ -1,6 +1,7 @@
 //! `zest mount META-URL MOUNTPOINT`: serves a volume, in the foreground or in the background.
 
-use super::{Global, format, meta_url, units, version};
+use super::compat::Compat;
+use super::{Global, block_on, format, meta_url, units, version};
 use crate::door::{DoorOptions, Ttl};
 use crate::meta_url::MetaUrl;
 use crate::serve::{Plan, serve};
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// Arguments of `mount`.
 #[derive(Args)]
 pub(super) struct MountArgs {
-    /// The volume: a directory.
+    /// The volume: a directory, or the URL of a metadata server such as redis://HOST/1.
     #[arg(value_name = "META-URL")]
     url: String,
     /// Where to mount it: an empty directory.
@@ -41,21 +42,39 @@ pub(super) struct MountArgs {
     /// Write the log to this file.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// How long the kernel may believe attributes [default: 1h; nobody else can change the volume].
+    /// How long the kernel may believe attributes [default: 1h where nobody else can change the volume, else 1s].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     attr_cache: Option<Duration>,
-    /// The same for names of files [default: 1h].
+    /// The same for names of files [default: 1h or 1s].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     entry_cache: Option<Duration>,
-    /// The same for names of directories [default: 1h].
+    /// The same for names of directories [default: 1h or 1s].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     dir_entry_cache: Option<Duration>,
-    /// The same for names that do not exist [default: 1h].
+    /// The same for names that do not exist [default: 1h or 0].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     negative_entry_cache: Option<Duration>,
-    /// The kernel may keep listings of directories [default: true, unless --attr-cache is 0].
+    /// The kernel may keep listings of directories [default: true where nobody else can change the volume, unless
+    /// --attr-cache is 0].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     readdir_cache: Option<bool>,
+    /// Opening a file believes what is known of it for this long, and does not ask the metadata server: what others
+    /// wrote is then seen late.
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0")]
+    open_cache: Duration,
+    /// How often to tell the metadata server that this mount lives, and to look at the volume's settings; all who
+    /// mount a volume should agree on it.
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "12s")]
+    heartbeat: Duration,
+    /// Don't clean up after others.
+    #[arg(long)]
+    no_bgjob: bool,
+    /// Mount with a metadata server that may lose data.
+    #[arg(long)]
+    force_unsafe_engine: bool,
+    /// Try the object store before mounting.
+    #[arg(long)]
+    check_storage: bool,
     /// Bytes written but not yet stored, in MiB or with a unit, at least 80M [default: 300M].
     #[arg(long, value_name = "SIZE", value_parser = units::mib)]
     buffer_size: Option<u64>,
@@ -71,6 +90,8 @@ pub(super) struct MountArgs {
     /// Serve the attribute security.selinux.
     #[arg(long)]
     enable_selinux: bool,
+    #[command(flatten)]
+    compat: Compat,
 }
 
 /// What `-o` asked for.
@@ -123,7 +144,7 @@ impl MountArgs {
     pub(super) fn run(self, global: &Global) -> anyhow::Result<ExitCode> {
         let url = meta_url(&self.url)?;
         if self.background && !background::is_child() {
-            return background::start().context("the mount can't be started in the background");
+            return background::start(&global.given).context("the mount can't be started in the background");
         }
         let log = self.begin_log(global)?;
         log::catch_panics();
@@ -131,23 +152,17 @@ impl MountArgs {
             bail!("--buffer-size {size} is too small: at least {} MiB", BUFFER_MIN >> 20);
         }
         let wishes = wishes(&self.options)?;
-        let volume = url.absolute().with_context(|| format!("{url} can't be used"))?;
-        let settings = stored_settings(&url)?;
-        if settings.is_none() && !self.create {
-            bail!("{}, or add --create to this command", VolumeError::NotFormatted(url.to_string()));
+        for option in self.compat.judge()? {
+            tracing::warn!("--{option} has no effect in this version");
         }
-        let bucket = settings.as_ref().and_then(|settings| Path::new(&settings.bucket).canonicalize().ok());
-        let needed: Vec<PathBuf> = std::iter::once(volume.clone()).chain(bucket).collect();
-        let point = mount_point::prepare(&self.point, &needed, wishes.nonempty, self.create)?;
-        if settings.is_none() {
-            format::make_default(&url)?;
-        }
+        let absolute = url.absolute().with_context(|| format!("{url} can't be used"))?;
+        let point = self.prepare(&url, &absolute, &wishes)?;
         if self.background {
             background::detach();
         }
         let shown = self.point.display().to_string();
         let background = self.background;
-        let plan = self.plan(volume, point.clone(), wishes);
+        let plan = self.plan(absolute, point.clone(), wishes);
         serve(plan, move |name| match log {
             Some(log) if background => {
                 background::ready(&format!("OK, {name} is ready at \"{}\"", point.display()), &log)?;
@@ -163,6 +178,22 @@ impl MountArgs {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Looks whether there is a volume, and a place to mount it; makes them where that was asked for.
+    fn prepare(&self, url: &MetaUrl, absolute: &MetaUrl, wishes: &Wishes) -> anyhow::Result<PathBuf> {
+        let settings = block_on(async { Ok(stored_settings(url).await?) })?;
+        if settings.is_none() && !self.create {
+            bail!("{}, or add --create to this command", VolumeError::NotFormatted(url.to_string()));
+        }
+        let local = absolute.local().map(|place| place.path.clone());
+        let bucket = settings.as_ref().and_then(|settings| Path::new(&settings.bucket).canonicalize().ok());
+        let needed: Vec<PathBuf> = local.into_iter().chain(bucket).collect();
+        let point = mount_point::prepare(&self.point, &needed, wishes.nonempty, self.create)?;
+        if settings.is_none() {
+            format::make_default(url)?;
+        }
+        Ok(point)
+    }
+
     /// The log: a file for a mount in the background or where one was named, else stderr.
     fn begin_log(&self, global: &Global) -> anyhow::Result<Option<File>> {
         let path = self.log.clone().or_else(|| self.background.then(log::default_path));
@@ -176,32 +207,39 @@ impl MountArgs {
         Ok(copy)
     }
 
-    fn plan(self, volume: PathBuf, point: PathBuf, wishes: Wishes) -> Plan {
+    fn plan(self, url: MetaUrl, point: PathBuf, wishes: Wishes) -> Plan {
         let usual = zest_vfs::Options::default();
-        let long = Ttl::EXCLUSIVE;
+        let shared = url.local().is_none();
+        let all = if shared { Ttl::SHARED } else { Ttl::EXCLUSIVE };
         let ttl = Ttl {
-            attr: self.attr_cache.unwrap_or(long.attr),
-            entry: self.entry_cache.unwrap_or(long.entry),
-            dir_entry: self.dir_entry_cache.unwrap_or(long.dir_entry),
-            negative: self.negative_entry_cache.unwrap_or(long.negative),
+            attr: self.attr_cache.unwrap_or(all.attr),
+            entry: self.entry_cache.unwrap_or(all.entry),
+            dir_entry: self.dir_entry_cache.unwrap_or(all.dir_entry),
+            negative: self.negative_entry_cache.unwrap_or(all.negative),
         };
         Plan {
-            url: MetaUrl { path: volume },
+            url,
             options: zest_vfs::Options {
                 read_only: self.read_only || wishes.read_only,
+                lease: ttl.attr.clamp(LEASE.0, LEASE.1),
+                open_cache: if shared { self.open_cache } else { Duration::ZERO },
+                heartbeat: self.heartbeat.clamp(HEARTBEAT.0, HEARTBEAT.1),
+                background_jobs: !self.no_bgjob,
                 write_budget: self.buffer_size.unwrap_or(usual.write_budget),
                 memory_cache: self.memory_cache.unwrap_or(usual.memory_cache),
                 session_info: session_info(&point),
-                ..usual
             },
             point,
+            force_unsafe_engine: self.force_unsafe_engine,
+            check_storage: self.check_storage,
             door: DoorOptions {
                 ttl,
                 // What the kernel may not believe about a directory it may not list by itself.
-                dir_cache: self.readdir_cache.unwrap_or(!ttl.attr.is_zero()),
+                dir_cache: self.readdir_cache.unwrap_or(!shared && !ttl.attr.is_zero()),
                 xattr: self.enable_xattr.unwrap_or(true),
                 capability_xattr: self.enable_cap,
                 selinux_xattr: self.enable_selinux,
+                shared,
                 check: false,
             },
             kernel: wishes.kernel,
@@ -211,17 +249,38 @@ impl MountArgs {
     }
 }
 
+/// How long reads may believe lengths and chunk lists where others change the volume. The kernel holds attributes for
+/// as long as the user says; this only bounds what an open file shows of others' writes.
+const LEASE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// Times between heartbeats the volume format allows.
+const HEARTBEAT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
+
 /// The record of this mount's session. Source: volume format, session record.
 fn session_info(point: &Path) -> Vec<u8> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let info = serde_json::json!({
         "Version": version::session(),
         "HostName": host.trim_end(),
+        "IPAddrs": addresses(&std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default()),
         "MountPoint": point.to_string_lossy(),
         "MountTime": chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Nanos, true),
         "ProcessID": std::process::id(),
     });
     info.to_string().into_bytes()
+}
+
+/// Addresses of this machine, out of the kernel's table of routes; not those only it can reach.
+fn addresses(routes: &str) -> Vec<String> {
+    let mut found = std::collections::BTreeSet::new();
+    let mut last = "";
+    for line in routes.lines() {
+        if let Some(address) = line.trim().strip_prefix("|-- ") {
+            last = address;
+        } else if line.contains("/32 host LOCAL") && !last.starts_with("127.") {
+            found.insert(last.to_owned());
+        }
+    }
+    found.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -240,5 +299,11 @@ mod tests {
         assert_eq!(all, Wishes { read_only: true, allow_other: true, nonempty: true, source, kernel });
         assert!(parse("nonsense").unwrap_err().to_string().contains("-o nonsense"));
         assert!(parse("writeback_cache").is_err());
+    }
+
+    #[test]
+    fn addresses_of_a_machine() {
+        let routes = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     |-- 10.0.0.7\n        /32 host LOCAL\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 10.0.0.255\n        /32 link BROADCAST\nLocal:\n     |-- 10.0.0.7\n        /32 host LOCAL\n";
+        assert_eq!(addresses(routes), ["10.0.0.7"]);
     }
 }

@@ -1,30 +1,55 @@
-//! `zest status META-URL`: a volume's settings, sessions and usage. A volume in use is asked about at the process
-//! that has it.
+//! `zest status META-URL`: a volume's settings, sessions and usage, and what speaks against its server. A directory in
+//! use is asked about at the process that has it.
 
-use super::meta_url;
+use super::{block_on, meta_url};
 use crate::control;
 use crate::volume::{Volume, VolumeError, status};
+use anyhow::anyhow;
 use clap::Args;
 
 /// Arguments of `status`.
 #[derive(Args)]
 pub(super) struct StatusArgs {
-    /// The volume: a directory.
+    /// The volume: a directory, or the URL of a metadata server.
     #[arg(value_name = "META-URL")]
     url: String,
+    /// Show one session, with the removed files it holds open.
+    #[arg(short, long, value_name = "SID", default_value_t = 0, hide_default_value = true)]
+    session: u64,
+    /// Count the trash, too: not in this version.
+    #[arg(short, long, hide = true)]
+    more: bool,
+    /// Print JSON, as always.
+    #[arg(long, hide = true)]
+    json: bool,
 }
 
 impl StatusArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
+        if self.more {
+            tracing::warn!("--more is not supported yet: trash and pending removals are not counted");
+        }
         let url = meta_url(&self.url)?;
-        let text = match Volume::open(&url) {
-            Ok(volume) => status::report(&volume.engine, &volume.settings)?,
-            Err(in_use @ VolumeError::InUse { .. }) => control::volume_name(&url.meta())
-                .ok()
-                .and_then(|name| control::ask(&name, "status"))
-                .ok_or(in_use)?,
-            Err(error) => return Err(error.into()),
-        };
+        let text = block_on(async {
+            match Volume::open(&url).await {
+                Ok(volume) if self.session != 0 => {
+                    let found = status::one_session(&*volume.records(), self.session).await?;
+                    found.ok_or_else(|| {
+                        anyhow!("volume {url} has no session {}: see zest status {url}", self.session)
+                    })
+                }
+                Ok(volume) => {
+                    let findings = volume.backing.findings(&url).await?;
+                    Ok(status::report(&*volume.records(), &volume.settings, findings).await?)
+                }
+                Err(in_use @ VolumeError::InUse { .. }) => url
+                    .local()
+                    .and_then(|place| control::volume_name(&place.meta()).ok())
+                    .and_then(|name| control::ask(&name, "status"))
+                    .ok_or_else(|| in_use.into()),
+                Err(error) => Err(error.into()),
+            }
+        })?;
         crate::log::say(&text);
         Ok(())
     }

@@ -36,6 +36,20 @@ pub(super) fn gib(text: &str) -> Result<u64, String> {
     size(text, b'G')
 }
 
+/// A rate in Mbit/s, if nothing else is said; M, G, T and P are powers of 1000.
+pub(super) fn mbit(text: &str) -> Result<i64, String> {
+    let bad = || format!("{text:?} is no rate: write Mbit/s, or a number with M, G or T");
+    let (digits, unit) = match text.as_bytes().split_last() {
+        Some((last, _)) if last.is_ascii_alphabetic() => {
+            (text.get(..text.len() - 1).ok_or_else(bad)?, last.to_ascii_uppercase())
+        }
+        _ => (text, b'M'),
+    };
+    let power = b"MGTP".iter().position(|known| *known == unit).ok_or_else(bad)?;
+    let rate = number(digits).ok_or_else(bad)? * [1.0, 1e3, 1e6, 1e9].get(power).copied().unwrap_or(1.0);
+    if rate < 9.2e18 { Ok(rate as i64) } else { Err(format!("{text:?} is too large")) }
+}
+
 /// A time: seconds, or parts such as `1d`, `1h30m`, `500ms`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is no time: write seconds, or parts such as 1h30m");
@@ -76,6 +90,16 @@ mod tests {
         assert_eq!(gib("512B"), Ok(512));
         for bad in ["", "M", "4X", "-1", "1e3", "99999999E", "nan", "4é"] {
             assert!(mib(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rates() {
+        assert_eq!(mbit("100"), Ok(100));
+        assert_eq!(mbit("1.5G"), Ok(1500));
+        assert_eq!(mbit("0"), Ok(0));
+        for bad in ["", "M", "4K", "-1", "fast", "4é"] {
+            assert!(mbit(bad).is_err(), "{bad}");
         }
     }
 

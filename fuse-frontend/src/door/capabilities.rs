@@ -22,13 +22,17 @@ const BACKGROUND: u16 = 128;
 /// From this many on the kernel takes its time to add more.
 const CONGESTED: u16 = 96;
 
+/// Beside that where others change the volume, too.
+pub const WANTED_SHARED: InitFlags = WANTED.union(InitFlags::FUSE_AUTO_INVAL_DATA);
+
 /// Agrees with the kernel.
-pub fn negotiate(config: &mut KernelConfig) {
-    let wanted = WANTED & config.capabilities();
+pub fn negotiate(config: &mut KernelConfig, shared: bool) {
+    let all = if shared { WANTED_SHARED } else { WANTED };
+    let wanted = all & config.capabilities();
     if let Err(refused) = config.add_capabilities(wanted) {
         tracing::warn!("the kernel refuses {refused:?}");
     }
-    for missing in (WANTED & !wanted).iter_names() {
+    for missing in (all & !wanted).iter_names() {
         tracing::info!("the kernel does not know {}", missing.0);
     }
     // Each of these fails with the nearest value that is possible.

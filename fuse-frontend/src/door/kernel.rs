@@ -56,7 +56,7 @@ impl Door {
 
 impl Filesystem for Door {
     fn init(&mut self, _: &Asker, config: &mut KernelConfig) -> io::Result<()> {
-        capabilities::negotiate(config);
+        capabilities::negotiate(config, self.options.shared);
         Ok(())
     }
 

@@ -31,6 +31,12 @@ impl Ttl {
         let hour = Duration::from_secs(3600);
         Ttl { attr: hour, entry: hour, dir_entry: hour, negative: hour }
     };
+
+    /// For a volume that others change, too: a second, as JuiceFS does it.
+    pub const SHARED: Ttl = {
+        let second = Duration::from_secs(1);
+        Ttl { attr: second, entry: second, dir_entry: second, negative: Duration::ZERO }
+    };
 }
 
 /// What the door does by itself.
@@ -46,6 +52,9 @@ pub struct DoorOptions {
     pub capability_xattr: bool,
     /// `security.selinux` is served.
     pub selinux_xattr: bool,
+    /// Others may change files while they are open here: the kernel drops its pages of a file when it sees another
+    /// time or length.
+    pub shared: bool,
     /// Whether `vfs` checks permissions; off where the kernel does (`default_permissions`).
     pub check: bool,
 }
@@ -58,6 +67,7 @@ impl Default for DoorOptions {
             xattr: true,
             capability_xattr: false,
             selinux_xattr: false,
+            shared: false,
             check: false,
         }
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use zest_host::{Arbiters, Role};
 use zest_types::{Caller, Errno, Request};
 use zest_vfs::Mount;
+use zest_vfs::standing::Over;
 
 /// How long files that are still open may keep a mount that was told to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -31,6 +32,8 @@ pub(super) enum Event {
     Closed(io::Result<()>),
     /// Everything is written, or can't be.
     Flushed(Result<(), Errno>),
+    /// The volume is not there any more, or not the same: nothing may be written to it.
+    Over(Over),
 }
 
 /// The door's threads, until they end.
@@ -103,6 +106,14 @@ impl End<'_> {
         match self.heard.recv() {
             Ok(Event::Closed(result)) => return self.closed(result),
             Ok(Event::Signal) => {}
+            Ok(Event::Over(why)) => {
+                tracing::error!(
+                    "{}: {why}: the mount ends, and what is not written yet is dropped",
+                    self.point.display()
+                );
+                leave(self.point, true)?;
+                return Err(why.into());
+            }
             Ok(Event::Flushed(_)) | Err(_) => {
                 bail!("the mount at {} ended without a word", self.point.display())
             }
@@ -159,6 +170,7 @@ impl End<'_> {
                 Ok(Event::Signal) => return Err(lost("given up at a signal")),
                 // The door of a forced end, closed after all.
                 Ok(Event::Closed(_)) => {}
+                Ok(Event::Over(why)) => return Err(why.into()),
                 Err(RecvTimeoutError::Timeout) => {
                     crate::log::tell(&format!(
                         "{} is unmounted; what was written to it is still being stored (a signal gives that up)",

@@ -2,24 +2,27 @@
 //! other; how it ends is in `ending`.
 
 mod ending;
+mod watch;
 
 use crate::control::{self, Listener, Serving};
 use crate::door::{Door, DoorOptions, capabilities};
 use crate::meta_url::MetaUrl;
 use crate::mount_point::leave;
 use crate::mount_table::mounted_at;
-use crate::volume::{Volume, status};
+use crate::safety::{Finding, Verdict, verdict};
+use crate::volume::{Volume, VolumeError, gate, status};
 use anyhow::{Context, anyhow, bail};
 use fuser::{Config, MountOption, Session, SessionACL};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
-use zest_engines::EmbeddedEngine;
 use zest_host::{Arbiters, Role};
+use zest_metadata::Engine;
 use zest_types::Errno;
 use zest_types::volume::Settings;
 use zest_vfs::Mount;
+use zest_vfs::standing::Over;
 
 /// What to mount, where and how.
 pub struct Plan {
@@ -29,6 +32,10 @@ pub struct Plan {
     pub point: PathBuf,
     /// How the volume is used.
     pub options: zest_vfs::Options,
+    /// The user insists on a metadata server that may lose data.
+    pub force_unsafe_engine: bool,
+    /// The object store is tried first.
+    pub check_storage: bool,
     /// What the door does by itself.
     pub door: DoorOptions,
     /// Options for the kernel, beside those every mount has.
@@ -58,7 +65,7 @@ impl zest_vfs::Stage for Stages {
 }
 
 struct Me {
-    engine: Weak<EmbeddedEngine>,
+    engine: Weak<dyn Engine>,
     settings: Settings,
     point: PathBuf,
 }
@@ -73,22 +80,28 @@ impl Serving for Me {
     }
 
     fn status(&self) -> String {
-        let report = self.engine.upgrade().and_then(|engine| status::report(&engine, &self.settings).ok());
-        report.unwrap_or_default()
+        let Some(engine) = self.engine.upgrade() else { return String::new() };
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+            return String::new();
+        };
+        runtime.block_on(status::report(&*engine, &self.settings, Vec::new())).unwrap_or_default()
     }
 }
 
 /// Serves a mount until it is left. `ready` is called once it can be used, with the volume's name.
-pub fn serve(plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
     // A process the kernel needs for writing must not wait for the kernel's writing; threads inherit it. Only root
     // may ask for that, and others do without.
     let _ = rustix::process::configure_io_flusher_behavior(true);
-    let volume = Volume::open(&plan.url)?;
-    let world = volume.world()?;
     let arbiters = Arbiters::start().context("the actors' threads can't be started")?;
+    let (volume, findings) = open(&arbiters, &mut plan)?;
+    let world = volume.world()?;
+    if plan.check_storage {
+        try_store(&arbiters, &volume, &world)?;
+    }
     let mount = Arc::new(begin(&arbiters, &volume, world, &plan)?);
     let me = Me {
-        engine: Arc::downgrade(&volume.engine),
+        engine: Arc::downgrade(&volume.records()),
         settings: volume.settings.clone(),
         point: plan.point.clone(),
     };
@@ -97,6 +110,7 @@ pub fn serve(plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> anyh
     let session = open_door(&mount, &volume, &plan)?;
     let session = ending::run_door(session, events.clone())?;
     let listener = Listener::start(&names(&plan), Arc::new(me));
+    watch(&arbiters, &volume, &mount, &plan, findings, events.clone());
     let end = ending::End { heard, events, mount: &mount, arbiters: &arbiters, point: &plan.point };
     let ended = match ready(&volume.settings.name) {
         Ok(()) => end.wait(),
@@ -106,8 +120,11 @@ pub fn serve(plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> anyh
         }
     };
     listener.close();
-    // Whatever ended it: what was acknowledged is written.
-    let outcome = ended.and(end.close());
+    // Whatever ended it: what was acknowledged is written, unless the volume is not the same any more.
+    let outcome = match ended {
+        Err(error) if error.is::<Over>() => Err(error),
+        ended => ended.and(end.close()),
+    };
     // Nothing holds the volume any more when others hear that it is over.
     drop(session);
     drop(mount);
@@ -117,9 +134,88 @@ pub fn serve(plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> anyh
     outcome
 }
 
+/// Opens the volume on the thread of its actors, and looks whether it and its server admit this mount. A server
+/// that may have lost data makes the mount read-only.
+fn open(arbiters: &Arbiters, plan: &mut Plan) -> anyhow::Result<(Volume, Vec<Finding>)> {
+    let url = plan.url.clone();
+    let opened = arbiters.run(Role::Metadata, move || {
+        Box::pin(async move {
+            let volume = Volume::open(&url).await?;
+            let findings = volume.backing.findings(&url).await?;
+            Ok::<_, VolumeError>((volume, findings))
+        })
+    });
+    let (volume, findings) =
+        opened.ok_or_else(|| anyhow!("volume {} can't be opened: see the log", plan.url))??;
+    let url = &plan.url;
+    if let Some(why) = gate::refusal(&volume.settings) {
+        return Err(VolumeError::Gate { url: url.to_string(), why }.into());
+    }
+    findings.iter().for_each(|finding| watch::tell(url, finding));
+    match verdict(&findings, plan.force_unsafe_engine) {
+        Verdict::Refused(finding) if !plan.options.read_only || finding.id == "redis-version" => {
+            let finding = Box::new(finding.clone());
+            return Err(VolumeError::Unsafe { url: url.to_string(), finding }.into());
+        }
+        Verdict::ReadOnly(finding) if !plan.options.read_only => {
+            crate::log::tell(&format!("{url} is mounted read-only: {finding}"));
+            plan.options.read_only = true;
+        }
+        _ => {}
+    }
+    if !plan.options.read_only {
+        for what in gate::bypassed(&volume.settings) {
+            tracing::warn!("{url}: the volume {what}");
+        }
+    }
+    Ok((volume, findings))
+}
+
+fn try_store(arbiters: &Arbiters, volume: &Volume, world: &zest_world::World) -> anyhow::Result<()> {
+    let (name, world) = (volume.settings.name.clone(), world.clone());
+    let tried = arbiters.run(Role::Data, move || {
+        Box::pin(async move { zest_host::probe::works(world.objects, &*world.chance, &name).await })
+    });
+    match tried {
+        Some(outcome) => Ok(outcome.map_err(VolumeError::probe(&volume.url, &volume.settings))?),
+        None => bail!("the objects of volume {} can't be tried: see the log", volume.url),
+    }
+}
+
+/// Begins to look after a volume that others may use, too.
+fn watch(
+    arbiters: &Arbiters,
+    volume: &Volume,
+    mount: &Arc<Mount>,
+    plan: &Plan,
+    told: Vec<Finding>,
+    events: mpsc::Sender<ending::Event>,
+) {
+    if volume.records().exclusive() {
+        return;
+    }
+    let watch = watch::Watch {
+        url: plan.url.clone(),
+        backing: volume.backing.clone(),
+        mount: Arc::downgrade(mount),
+        settings: volume.stored.clone(),
+        told,
+        forced: plan.force_unsafe_engine,
+        events,
+    };
+    let every = plan.options.heartbeat;
+    let begun = arbiters.handle(Role::Metadata).spawn_fn(move || {
+        actix::spawn(watch.run(every));
+    });
+    if !begun {
+        tracing::error!("{}: nobody looks after the volume's settings: its thread is gone", plan.url);
+    }
+}
+
 fn names(plan: &Plan) -> Vec<String> {
     let device = mounted_at(&plan.point).ok().flatten().map(|entry| control::mount_name(&entry.device));
-    device.into_iter().chain(control::volume_name(&plan.url.meta())).collect()
+    let volume = plan.url.local().and_then(|place| control::volume_name(&place.meta()).ok());
+    device.into_iter().chain(volume).collect()
 }
 
 fn begin(

@@ -1,6 +1,7 @@
 //! What can go wrong with a volume, each in one line that names the volume and the remedy.
 
 use crate::meta_url::MetaUrl;
+use crate::safety::Finding;
 use std::io;
 use zest_engines::OpenError;
 use zest_host::objects;
@@ -26,6 +27,14 @@ pub enum VolumeError {
     Engine { url: String, error: OpenError },
     #[error("volume {url}: {error}")]
     Records { url: String, error: EngineError },
+    #[error("metadata server {url}: {why}")]
+    Server { url: String, why: String },
+    #[error("metadata server {url}: {finding}")]
+    Unsafe { url: String, finding: Box<Finding> },
+    #[error("volume {url}: {why}")]
+    Config { url: String, why: String },
+    #[error("volume {url} can't be mounted: {why}")]
+    Gate { url: String, why: String },
     #[error("volume {url}: {error}")]
     Settings { url: String, error: SettingsError },
     #[error("volume {url}: {error}")]
