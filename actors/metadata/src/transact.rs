@@ -262,8 +262,8 @@ impl MetaCore {
     async fn commit_once(&self, op: &Op, changes: &ChangeSet) -> Result<Found, CommitError> {
         let mark =
             self.views.begin_commit(changes.write.iter().filter_map(written_key).collect::<Vec<_>>().iter());
-        let result = self.engine.commit(changes).await;
         let mono = self.world.clock.mono();
+        let result = self.engine.commit(changes).await;
         match result {
             Ok(mut applied) => {
                 forget_on_purpose(op, &mut applied.records);
@@ -279,19 +279,19 @@ impl MetaCore {
 
     /// Records under keys, fresh from the engine; the views learn them.
     pub async fn read(&self, keys: Vec<Key>) -> Result<Found, Errno> {
-        let mark = self.views.begin_read();
+        let (mark, asked) = (self.views.begin_read(), self.world.clock.mono());
         let records = self.engine.read(&keys).await.map_err(|e| self.errno(&e))?;
         let found: Found = keys.into_iter().zip(records).collect();
-        self.views.learn(&found, &mark, self.world.clock.mono());
+        self.views.learn(&found, &mark, asked);
         Ok(found)
     }
 
     /// What a scan finds; with `attrs`, the attributes of all entries found are learned too.
     pub async fn scan(&self, scan: &Scan, attrs: bool) -> Result<Vec<(Key, Record)>, Errno> {
-        let mark = self.views.begin_read();
+        let (mark, asked) = (self.views.begin_read(), self.world.clock.mono());
         let found = self.engine.scan(scan).await.map_err(|e| self.errno(&e))?;
         let known: Found = found.iter().map(|(key, record)| (key.clone(), Some(record.clone()))).collect();
-        self.views.learn(&known, &mark, self.world.clock.mono());
+        self.views.learn(&known, &mark, asked);
         if attrs {
             let mono = self.world.clock.mono();
             let keys: Vec<Key> = found

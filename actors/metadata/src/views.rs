@@ -42,6 +42,8 @@ enum View {
 }
 
 struct Leased {
+    /// When it was asked for.
+    asked: Duration,
     /// Believed until then, whatever others do.
     until: Duration,
     /// Believed as long as nothing else is heard and the store is not silent.
@@ -60,8 +62,16 @@ struct Shard {
     heard: AtomicU64,
 }
 
+impl Shard {
+    /// What changed so far: ours and others' together, and others' alone. The first is counted first.
+    fn moves(&self) -> (u64, u64) {
+        let heard = self.heard.load(Ordering::Acquire);
+        (self.changes.load(Ordering::Acquire).max(heard), heard)
+    }
+}
+
 /// Proof of when a read began; see [`Views::learn`].
-pub struct ReadMark(Vec<u64>);
+pub struct ReadMark(Vec<(u64, u64)>);
 
 /// Keys of a commit under way; see [`Views::begin_commit`].
 pub struct CommitMark(Vec<(ViewKey, u64)>);
@@ -133,6 +143,25 @@ impl Views {
         }
     }
 
+    /// Attributes that were asked for at this time or later, whether or not they are still believed: what an
+    /// operation that began then may see.
+    #[must_use]
+    pub fn attr_since(&self, ino: Ino, since: Duration) -> Option<Attr> {
+        match self.get_since(&ViewKey::Attr(ino), since)? {
+            View::Attr(attr) => Some(attr),
+            _ => None,
+        }
+    }
+
+    /// A chunk list, likewise.
+    #[must_use]
+    pub fn chunk_since(&self, ino: Ino, index: u32, since: Duration) -> Option<ChunkList> {
+        match self.get_since(&ViewKey::Chunk(ino, index), since)? {
+            View::Chunk(list) => Some(list),
+            _ => None,
+        }
+    }
+
     /// The record under a key as a rule may see it, whether or not its lease is over: what a rule decides from it
     /// is checked by the commit. The outer `None` means that no view knows.
     #[must_use]
@@ -155,18 +184,23 @@ impl Views {
     /// To be taken before records are read that shall be learned.
     #[must_use]
     pub fn begin_read(&self) -> ReadMark {
-        ReadMark(self.shards.iter().map(|s| s.changes.load(Ordering::Acquire)).collect())
+        ReadMark(self.shards.iter().map(Shard::moves).collect())
     }
 
-    /// Takes records that were read after `mark`, unless a change of ours came between.
+    /// Takes records that were read after `mark`, unless a change of ours came between. Where somebody else's was
+    /// heard of, they are no more than what they were when they were asked for, at `mono`.
     pub fn learn(&self, found: &[(Key, Option<Record>)], mark: &ReadMark, mono: Duration) {
         for (key, record) in found {
             let Some((view_key, view)) = to_view(key, record.as_ref()) else { continue };
             let index = shard_of(&view_key);
             let shard = &self.shards[index];
             let mut views = shard.views.write();
-            if mark.0.get(index) == Some(&shard.changes.load(Ordering::Acquire)) {
-                let leased = self.leased(&view_key, view, mono);
+            let (changes, heard) = shard.moves();
+            let Some((changes_then, heard_then)) = mark.0.get(index) else { continue };
+            let undisturbed = heard == *heard_then;
+            let newer = || views.get(&view_key).is_none_or(|old| old.asked < mono);
+            if changes - heard == changes_then - heard_then && (undisturbed || newer()) {
+                let leased = Leased { kept: undisturbed, ..self.leased(&view_key, view, mono) };
                 insert(&mut views, view_key, leased);
             }
         }
@@ -262,6 +296,11 @@ impl Views {
         views.get(key).filter(|leased| self.holds(key, leased, mono)).map(|leased| leased.view.clone())
     }
 
+    fn get_since(&self, key: &ViewKey, since: Duration) -> Option<View> {
+        let views = self.shards[shard_of(key)].views.read();
+        views.get(key).filter(|leased| leased.asked >= since).map(|leased| leased.view.clone())
+    }
+
     fn known(&self, key: &ViewKey) -> Option<View> {
         self.shards[shard_of(key)].views.read().get(key).map(|leased| leased.view.clone())
     }
@@ -283,7 +322,7 @@ impl Views {
     }
 
     fn leased(&self, key: &ViewKey, view: View, mono: Duration) -> Leased {
-        Leased { until: mono.saturating_add(self.lease), kept: true, term: self.term(key), view }
+        Leased { asked: mono, until: mono.saturating_add(self.lease), kept: true, term: self.term(key), view }
     }
 
     /// Ends a lease of something that others changed; what it was is still a good guess.
@@ -437,6 +476,22 @@ mod tests {
         assert!(length(&views).is_none() && knows(&views, "a"));
         views.changed(&Changed::Entries(Ino::ROOT));
         assert!(!knows(&views, "a"));
+    }
+
+    #[test]
+    fn what_was_asked_for_since_an_operation_began_will_do_for_it_without_a_lease() {
+        let (views, later) = (Views::new(Duration::from_secs(1)), NOW + Duration::from_secs(1));
+        views.hear();
+        let since = |views: &Views, since| views.attr_since(Ino(5), since).map(|attr| attr.length);
+        views.learn(&[attr(1)], &views.begin_read(), NOW);
+        assert!(length(&views).is_none(), "nobody vouches for it");
+        assert_eq!((since(&views, NOW), since(&views, later)), (Some(1), None));
+        let mark = views.begin_read();
+        views.changed(&Changed::Attr(Ino(5)));
+        views.learn(&[attr(2)], &mark, later);
+        views.vouch(later);
+        assert!(length(&views).is_none(), "it may be older than the change");
+        assert_eq!(since(&views, later), Some(2));
     }
 
     #[test]

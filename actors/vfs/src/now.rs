@@ -109,7 +109,7 @@ impl Shared {
             Ok(file) if file.readable => file,
             _ => return Some(Err(Errno::EBADF)),
         };
-        let pieces = self.read(ino, offset, size, &Fetched::new()).ok()?;
+        let pieces = self.read(ino, offset, size, &Fetched::default()).ok()?;
         self.read_ahead(&file, offset, size);
         Some(Ok(Response::Data(pieces)))
     }

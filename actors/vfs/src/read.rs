@@ -4,6 +4,7 @@
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use zest_data::block::{BlockRange, block_ranges};
 use zest_data::{BlockId, PendingPiece, Piece};
 use zest_types::limits::MAX_IO;
@@ -23,8 +24,26 @@ pub enum Missing {
     Blocks(Vec<(BlockId, u32)>),
 }
 
-/// Blocks fetched for this read, in case the cache does not keep them.
-pub type Fetched = BTreeMap<BlockId, Bytes>;
+/// What was fetched for this read: blocks, in case the cache does not keep them, and when it began.
+#[derive(Default)]
+pub struct Fetched {
+    blocks: BTreeMap<BlockId, Bytes>,
+    /// When the read began: records that were asked for since then will do for it, whether or not a lease holds.
+    since: Option<Duration>,
+}
+
+impl Fetched {
+    /// Nothing yet, for a read that begins now.
+    #[must_use]
+    pub fn since(mono: Duration) -> Fetched {
+        Fetched { blocks: BTreeMap::new(), since: Some(mono) }
+    }
+
+    /// Takes a block.
+    pub fn insert(&mut self, block: BlockId, data: Bytes) {
+        self.blocks.insert(block, data);
+    }
+}
 
 impl Shared {
     /// The bytes `[offset, offset + size)` of a file, fewer at its end, in pieces.
@@ -34,7 +53,8 @@ impl Shared {
             Some(writer) => (writer.length().unwrap_or(0), writer.pending_pieces(offset, u64::from(size))),
             None => (0, Vec::new()),
         };
-        let attr = self.views.attr(ino, self.mono()).ok_or(Missing::Attr)?;
+        let attr = self.views.attr(ino, self.mono());
+        let attr = attr.or_else(|| self.views.attr_since(ino, fetched.since?)).ok_or(Missing::Attr)?;
         let length = attr.length.max(pending_end);
         if offset >= length {
             return Ok(Vec::new());
@@ -56,7 +76,9 @@ impl Shared {
         let mut pieces = Vec::new();
         let mut missing = Vec::new();
         for range in chunk_ranges(offset, len) {
-            let list = self.views.chunk(ino, range.index, mono).ok_or(Missing::Chunk(range.index))?;
+            let list = self.views.chunk(ino, range.index, mono);
+            let list = list.or_else(|| self.views.chunk_since(ino, range.index, fetched.since?));
+            let list = list.ok_or(Missing::Chunk(range.index))?;
             let view = self.chunk_views.flat(ino, range.index, &list);
             for piece in view.pieces(range.pos, range.len) {
                 match piece {
@@ -84,7 +106,7 @@ impl Shared {
         for BlockRange { block, block_len, range } in
             block_ranges(slice, size, self.names.block_size, off, len)
         {
-            let data = fetched.get(&block).cloned().or_else(|| self.tier.get(&block));
+            let data = fetched.blocks.get(&block).cloned().or_else(|| self.tier.get(&block));
             match data {
                 Some(data) if data.len() >= range.end as usize => {
                     pieces.push(data.slice(range.start as usize..range.end as usize));
@@ -96,7 +118,7 @@ impl Shared {
 
     /// Blocks that hold the stored bytes of a range and are not in memory; holes and unknown lists have none.
     pub fn missing_blocks(&self, ino: Ino, offset: u64, len: u64) -> Vec<(BlockId, u32)> {
-        match self.stored(ino, offset, len, &Fetched::new()) {
+        match self.stored(ino, offset, len, &Fetched::default()) {
             Err(Missing::Blocks(blocks)) => blocks,
             _ => Vec::new(),
         }

@@ -21,7 +21,7 @@ impl Task {
             return Err(Errno::EBADF);
         }
         self.shared.read_ahead(&file, offset, size);
-        let mut fetched = Fetched::new();
+        let mut fetched = Fetched::since(self.shared.mono());
         for _ in 0..READ_ROUNDS {
             match self.shared.read(ino, offset, size, &fetched) {
                 Ok(pieces) => return Ok(Response::Data(pieces)),
