@@ -201,7 +201,7 @@ if command -v juicefs >/dev/null 2>&1; then
     cmp part mnt/turn || fail "close-to-open, from them to us, round $round"
   done
   sleep 1.2
-  tree() { (cd "$1" && find . -name '.trash' -prune -o -printf '%P %y %m %n %s %U %G %T@ %l\n' | sort); }
+  tree() { (cd "$1" && find . -path ./.accesslog -o -path ./.config -o -path ./.stats -o -path ./.trash -prune -o -printf '%P %y %m %n %s %U %G %T@ %l\n' | sort); }
   diff <(tree mnt) <(tree other) || fail "the two mounts show different trees"
   "$ZEST" status "$SHARED" | grep -c '"Sid"' | grep -qx 2 || fail "status does not show both sessions"
   juicefs status "$SHARED" 2>/dev/null | grep -q 'zest' || fail "juicefs status does not show our session"
