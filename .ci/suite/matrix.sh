@@ -3,33 +3,12 @@
 # the other, changed there, read back; content, attributes, access lists and extended attributes must be equal, and
 # neither client's checks may find anything. FULL=1 tries every combination, else each value of each dimension.
 source "$(dirname "$0")/../lib.sh"
-need juicefs redis-server redis-cli python3 openssl
+source "$REPO/.ci/clients.sh"
+need python3 openssl
 HERE=$REPO/.ci/suite
 export JFS_RSA_PASSPHRASE=suite-passphrase
 openssl genrsa -aes256 -passout env:JFS_RSA_PASSPHRASE -out "$SCRATCH/key.pem" 2048 2>/dev/null
 redis_start
-
-# Mounts the volume $1 with the client $2 at MNT.
-mount_with() {
-  case $2 in
-    zest) "$ZEST" mount "$1" "$MNT" -d --log "$SCRATCH/zest.log" >>"$SCRATCH/mount.log" 2>&1 ;;
-    juicefs)
-      juicefs mount "$1" "$MNT" -d --no-usage-report --backup-meta 0 --enable-xattr --no-agent \
-        --cache-dir "$SCRATCH/cache" --log "$SCRATCH/juicefs.log" >>"$SCRATCH/mount.log" 2>&1
-      ;;
-  esac || fail "$2 can't mount: $(tail -n 3 "$SCRATCH/mount.log")"
-}
-unmount_with() {
-  case $1 in
-    zest) "$ZEST" umount "$MNT" ;;
-    juicefs) juicefs umount "$MNT" ;;
-  esac >>"$SCRATCH/mount.log" 2>&1 || fail "$1 can't unmount: $(tail -n 3 "$SCRATCH/mount.log")"
-  for _ in $(seq 100); do
-    is_mounted "$MNT" || return 0
-    sleep 0.1
-  done
-  fail "$MNT is still mounted"
-}
 
 # What everybody must see. The root's own attributes are the volume's, not the tree's.
 see() { python3 "$HERE/sample.py" list "$MNT/tree" >"$1"; }
@@ -52,30 +31,26 @@ volume() {
   local url=redis://127.0.0.1:$REDIS_PORT/$((volumes % 16)) name="$*"
   redis-cli -p "$REDIS_PORT" -n $((volumes % 16)) flushdb >/dev/null
   rm -rf "$SCRATCH/bucket" "$SCRATCH/cache"
-  local options=(--storage file --bucket "$SCRATCH/bucket/" --compress "$compress" --block-size "$block"
-    --enable-acl --trash-days 0)
+  local options=(--compress "$compress" --block-size "$block" --enable-acl --trash-days 0)
   [ "$encrypt" = plain ] || options+=(--encrypt-rsa-key "$SCRATCH/key.pem")
   [ "$prefix" = flat ] || options+=(--hash-prefix)
-  local program=$ZEST
-  [ "$formatter" = zest ] || program=juicefs
-  "$program" format "$url" suite "${options[@]}" >"$SCRATCH/format.log" 2>&1 ||
-    fail "$formatter can't format ($name): $(tail -n 3 "$SCRATCH/format.log")"
+  client_format "$formatter" "$url" "$SCRATCH/bucket" "${options[@]}"
 
-  mount_with "$url" "$filler"
+  client_mount "$filler" "$url" "$MNT"
   mkdir "$MNT/tree"
   python3 "$HERE/sample.py" make "$MNT/tree" "$volumes" big
   see "$SCRATCH/filled"
-  unmount_with "$filler"
-  mount_with "$url" "$reader"
+  client_umount "$filler" "$MNT"
+  client_mount "$reader" "$url" "$MNT"
   see "$SCRATCH/read"
   same "$SCRATCH/filled" "$SCRATCH/read" "filled by $filler, read by $reader ($name)"
   python3 "$HERE/sample.py" change "$MNT/tree" "$volumes"
   see "$SCRATCH/changed"
-  unmount_with "$reader"
-  mount_with "$url" "$filler"
+  client_umount "$reader" "$MNT"
+  client_mount "$filler" "$url" "$MNT"
   see "$SCRATCH/back"
   same "$SCRATCH/changed" "$SCRATCH/back" "changed by $reader, read by $filler ($name)"
-  unmount_with "$filler"
+  client_umount "$filler" "$MNT"
   check "$url" "$name"
   volumes=$((volumes + 1))
   say "matrix: $name: the same for both"

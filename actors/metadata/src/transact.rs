@@ -154,7 +154,8 @@ impl MetaCore {
                 Err(CommitError::Unknown(why)) => {
                     self.world.tell("metadata", "unknown", u64::from(attempt), why.len() as u64);
                     if !planted::active(Bug::UnknownRepeated) {
-                        if let Some(applied) = unknown::find_out(&*self.engine, &changes, &snapshot).await? {
+                        let looked = unknown::find_out(&*self.engine, &changes, &snapshot).await;
+                        if let Some(applied) = looked.map_err(|error| self.errno(&error))? {
                             return Ok(with_fresh_attr(outcome, &applied));
                         }
                         snapshot = Snapshot::default();

@@ -2,11 +2,10 @@
 //! gives or takes a name, the name tells: attributes may have been changed again by others meanwhile.
 
 use crate::change::{AttrDelta, ChangeSet, Write};
-use crate::engine::{Engine, Found};
+use crate::engine::{Engine, EngineError, Found};
 use crate::key::Key;
 use crate::record::Record;
 use crate::snapshot::Snapshot;
-use zest_types::Errno;
 
 /// Tells whether the change set was committed: the records it left, or `None` when it was not. Every definite
 /// write must show, and at least one must differ from what the decision had seen.
@@ -14,12 +13,12 @@ pub(crate) async fn find_out(
     engine: &dyn Engine,
     changes: &ChangeSet,
     seen: &Snapshot,
-) -> Result<Option<Found>, Errno> {
+) -> Result<Option<Found>, EngineError> {
     let keys: Vec<Key> = changes.write.iter().filter_map(definite_key).collect();
     if keys.is_empty() {
         return Ok(None);
     }
-    let records = engine.read(&keys).await.map_err(|_| Errno::EIO)?;
+    let records = engine.read(&keys).await?;
     let found: Found = keys.into_iter().zip(records).collect();
     let writes = changes.write.iter().filter(|write| definite_key(write).is_some());
     let names = found.iter().any(|(key, _)| is_name(key));

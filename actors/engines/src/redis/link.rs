@@ -193,7 +193,8 @@ impl Core {
 
     fn judge<T>(&self, up: &Up, answer: Result<T, RedisError>) -> Result<T, Miss> {
         answer.map_err(|error| {
-            if error.is_io_error() || error.is_connection_dropped() || error.is_timeout() {
+            // Without a code of the server it is the connection, or what came over it.
+            if error.code().is_none() {
                 self.down(up.serial, &error.to_string());
                 return Miss::Unknown(format!("{}: {error}", self.url));
             }

@@ -182,7 +182,8 @@ impl Patience {
                 if elsewhere {
                     engine.link.core.elsewhere(&text);
                 }
-                let passes = [Kind::BusyLoading, Kind::MasterDown, Kind::ClusterDown, Kind::TryAgain];
+                let passes =
+                    [Kind::BusyLoading, Kind::MasterDown, Kind::ClusterDown, Kind::TryAgain, Kind::ExecAbort];
                 if !elsewhere
                     && !passes.iter().any(|kind| is(&error, *kind))
                     && !["max number of clients", "BUSY", "LOADING"].iter().any(|word| text.contains(word))
