@@ -83,7 +83,7 @@ session = status["Sessions"][0]
 assert status["Setting"]["Name"] == "first" and len(status["Sessions"]) == 1, status
 assert session["Version"].startswith("1.4.") and session["MountPoint"].endswith("/mnt"), session
 assert status["Stat"]["UsedInodes"] >= 5, status["Stat"]
-assert any(f["id" if "id" in f else "Id"] == "redis-persistence" for f in status["Findings"]), status["Findings"]
+assert any(f["Id"] == "redis-persistence" for f in status["Findings"]), status["Findings"]
 PY
 sid=$(python3 -c 'import json; print(json.load(open("status"))["Sessions"][0]["Sid"])')
 "$ZEST" status "$URL" --session "$sid" | grep -q '"Sustained"' || fail "status of one session"
@@ -106,7 +106,7 @@ section "settings"
 cli -n 1 set setting "$(cli -n 1 get setting | sed 's/"Name": "first",/"Name": "first",\n"Unheard": {"of": 1},/')" >/dev/null
 serve "$URL" mnt --heartbeat 1
 "$ZEST" config "$URL" --trash-days 7 --capacity 1G >out 2>&1 || fail "config: $(cat out)"
-grep -q 'TrashDays: 1 -> 7' out || fail "config says: $(cat out)"
+grep -q 'trash-days: 1 -> 7' out || fail "config says: $(cat out)"
 cli -n 1 get setting | grep -q '"Unheard"' || fail "config lost a member it does not know"
 capped() { [ "$(stat -f -c '%b * %S' mnt | sed 's/ //g')" = '262144*4096' ]; }
 within 10 capped || fail "the new limit does not reach the mount: $(stat -f mnt)"

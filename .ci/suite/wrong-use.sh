@@ -52,7 +52,8 @@ refused "mount of an empty folder" "empty.*(format|--create)" "$ZEST" mount "$SC
 refused "mount of a folder of other things" "photos" "$ZEST" mount "$SCRATCH/photos" "$MNT"
 refused "mount of a file" "cat.jpg" "$ZEST" mount "$SCRATCH/photos/cat.jpg" "$MNT"
 refused "status of nothing" "nowhere" "$ZEST" status "$SCRATCH/nowhere"
-refused "an engine this version has not" "redis" "$ZEST" mount redis://127.0.0.1:1/0 "$MNT"
+refused "an engine this version has not" "tikv.*not supported yet" "$ZEST" mount tikv://127.0.0.1:1/0 "$MNT"
+refused "a server that is not there" "127.0.0.1:1 .*running" "$ZEST" mount redis://127.0.0.1:1/0 "$MNT"
 holds "the folder of other things is untouched" test "$(ls "$SCRATCH/photos")" = cat.jpg
 holds "nothing was made by a refused mount" test ! -e "$SCRATCH/nowhere"
 

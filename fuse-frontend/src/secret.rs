@@ -80,6 +80,26 @@ fn hide(given: &[OsString], places: &[(usize, Place)]) -> Option<()> {
     Some(())
 }
 
+/// What a part of a URL stands for: `%` and two hexadecimal digits are a byte.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some((byte, behind)) = rest.split_first() {
+        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *byte == b'%') {
+            Some(meant) => {
+                out.push(meant);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            None => {
+                out.push(*byte);
+                rest = behind;
+            }
+        }
+    }
+    out
+}
+
 /// The arguments for another process of this program, without passwords, and the password for its environment.
 #[must_use]
 pub fn for_child(given: &[OsString]) -> (Vec<OsString>, Option<OsString>) {
@@ -90,7 +110,7 @@ pub fn for_child(given: &[OsString]) -> (Vec<OsString>, Option<OsString>) {
             Some(place) => {
                 let [before, word, behind] =
                     [0..place.start - 1, place.clone(), place.end..bytes.len()].map(|part| bytes.get(part));
-                secret = word.map(|word| OsStr::from_bytes(word).to_owned());
+                secret = word.map(|word| OsStr::from_bytes(&unescaped(word)).to_owned());
                 let whole = [before.unwrap_or_default(), behind.unwrap_or_default()].concat();
                 OsStr::from_bytes(&whole).to_owned()
             }
@@ -167,6 +187,7 @@ mod tests {
         let (arguments, secret) = for_child(&os("mount redis://u:pa/ss@host/1?x=y@z m"));
         assert_eq!(arguments, os("mount redis://u@host/1?x=y@z m"));
         assert_eq!(secret.unwrap(), "pa/ss");
+        assert_eq!(for_child(&os("mount redis://:p%40%2fs%@host/1")).1.unwrap(), "p@/s%");
         assert_eq!(for_child(&os("mount redis://host/1 m")), (os("mount redis://host/1 m"), None));
         assert_eq!(for_child(&os("mount redis://:w@host/1")).0, os("mount redis://@host/1"));
     }

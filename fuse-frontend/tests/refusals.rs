@@ -34,6 +34,28 @@ fn a_volume_is_not_formatted_over() {
 }
 
 #[test]
+fn settings_are_shown_and_changed() {
+    let place = Place::new();
+    place.zest(&["config", "v"]).refused(1, &["database is not formatted"]);
+    place.zest(&["format", "v", "first", "--capacity", "2G"]).good();
+    let shown: serde_json::Value = serde_json::from_str(&place.zest(&["config", "v"]).good().out).unwrap();
+    assert_eq!((&shown["Name"], &shown["Capacity"]), (&"first".into(), &(2u64 << 30).into()));
+    let said = place.zest(&["config", "v", "--trash-days", "3", "--capacity=0"]).good().out;
+    assert!(
+        said.contains("trash-days: 1 -> 3\n") && said.contains("capacity: 2147483648 -> none\n"),
+        "{said}"
+    );
+    assert_eq!(place.zest(&["config", "v", "--trash-days", "3"]).good().out, "Nothing changed.\n");
+    let refused = place.zest(&["config", "v", "--trash-days", "0"]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("gone at once") && refused.err.contains("--yes"), "{}", refused.err);
+    place.zest(&["config", "v", "--trash-days", "0", "--yes"]).good();
+    place.zest(&["config", "v", "--bucket", "/proc/no"]).refused(1, &["v/objects", "move them to /proc/no/"]);
+    let shown = place.zest(&["config", "v"]).good().out;
+    assert!(shown.contains("\"TrashDays\": 0") && !shown.contains("/proc/no"), "{shown}");
+}
+
+#[test]
 fn objects_of_another_volume_are_a_hindrance() {
     let place = Place::new();
     place.zest(&["format", "one", "same", "--bucket", "shared"]).good();
@@ -67,6 +89,8 @@ fn mount_points_that_will_not_do() {
     place.zest(&["format", "w", "volume", "--bucket", "m/objects"]).good();
     place.zest(&["mount", "w", "m", "-o", "nonempty"]).refused(1, &["is around", "m/objects"]);
     place.zest(&["mount", "v", "m", "-o", "nonsense"]).refused(1, &["-o nonsense"]);
+    place.zest(&["mount", "v", "m", "--writeback"]).refused(1, &["--writeback", "leave it out"]);
+    place.zest(&["mount", "v", "m", "--subdir", "/a"]).refused(1, &["--subdir", "mount --bind"]);
     place.zest(&["umount", "m"]).refused(1, &["m is not mounted"]);
     place.zest(&["mount", "-d", "v", "no", "--log", "log"]).refused(1, &["no does not exist"]);
 }
@@ -102,12 +126,20 @@ fn names_and_engines() {
     for bad in ["ab", "UPPER", "-a-", "with_underscore"] {
         place.zest(&["format", "v", "--", bad]).refused(1, &[bad, "3 to 63"]);
     }
-    for command in
-        [&["mount", "redis://:secret@localhost/1", "m"][..], &["status", "redis://:secret@localhost/1"]]
+    for url in
+        ["tikv://:secret@localhost/1", "redis://:secret@127.0.0.1:1/1", "redis://:secret@localhost/one"]
     {
-        let said = place.zest(command).refused(1, &["redis://", "not supported yet"]);
-        assert!(!said.err.contains("secret"), "{}", said.err);
+        for command in
+            [&["mount", url, "m"][..], &["status", url], &["config", url], &["format", url, "volume"]]
+        {
+            let said = place.zest(command);
+            assert_eq!(said.code, 1, "{}", said.err);
+            assert_eq!(said.err.trim_end().lines().count(), 1, "{}", said.err);
+            assert!(!said.err.contains("secret"), "{}", said.err);
+        }
     }
+    place.zest(&["status", "etcd://localhost/1"]).refused(1, &["etcd://", "not supported yet", "redis://"]);
+    place.zest(&["status", "127.0.0.1:1/1"]).refused(1, &["127.0.0.1:1", "can't be reached"]);
     place.zest(&["frmat"]).refused(3, &["'frmat'", "'format'"]);
     place.zest(&["mount", "--nonsense", "v", "m"]).refused(1, &["--nonsense"]);
     place.zest(&["mount", "v"]).refused(1, &["MOUNTPOINT"]);

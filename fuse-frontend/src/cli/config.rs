@@ -290,7 +290,21 @@ fn changes(old: &Settings, new: &Settings) -> Vec<(String, String, String)> {
         (_, Some(other)) => other.to_string(),
     };
     let differs = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
-    differs.map(|name| (name.clone(), word(name, old.get(name)), word(name, new.get(name)))).collect()
+    differs.map(|name| (option(name), word(name, old.get(name)), word(name, new.get(name)))).collect()
+}
+
+/// The option that changes a member: `TrashDays` is changed by `trash-days`.
+fn option(member: &str) -> String {
+    let mut option = String::new();
+    let mut after_capital = true;
+    for letter in member.chars() {
+        if letter.is_ascii_uppercase() && !after_capital {
+            option.push('-');
+        }
+        after_capital = letter.is_ascii_uppercase();
+        option.push(letter.to_ascii_lowercase());
+    }
+    option
 }
 
 #[cfg(test)]
@@ -312,15 +326,21 @@ mod tests {
         assert_eq!(
             lines,
             [
-                ("TrashDays".into(), "1".into(), "7".into()),
-                ("UploadLimit".into(), "none".into(), "100".into())
+                ("trash-days".into(), "1".into(), "7".into()),
+                ("upload-limit".into(), "none".into(), "100".into())
             ]
         );
         let back = ConfigArgs { trash_days: Some(1), upload_limit: Some(0), ..ConfigArgs::default() };
         assert_eq!(back.changed(&new).unwrap(), old);
         let secret = ConfigArgs { secret_key: Some("word".into()), ..ConfigArgs::default() };
         let new = secret.changed(&old).unwrap();
-        assert_eq!(changes(&old, &new), [("SecretKey".into(), "none".into(), "removed".into())]);
+        assert_eq!(changes(&old, &new), [("secret-key".into(), "none".into(), "removed".into())]);
+    }
+
+    #[test]
+    fn members_are_named_by_their_options() {
+        let all = ["MinClientVersion", "EnableACL", "Bucket"].map(option);
+        assert_eq!(all, ["min-client-version", "enable-acl", "bucket"]);
     }
 
     #[test]

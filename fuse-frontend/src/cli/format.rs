@@ -200,7 +200,11 @@ fn default_settings(url: &MetaUrl, name: &str) -> anyhow::Result<Settings> {
             _ => PathBuf::from("/var/jfs"),
         },
     };
-    Ok(Settings::new(name, &uuid, "file", &folder(&objects)?))
+    let mut settings = Settings::new(name, &uuid, "file", &folder(&objects)?);
+    // What every client of the volume format writes first: one tier, without a class.
+    let tier = serde_json::json!({ "0": { "ID": 0, "StorageClass": "", "Tag": "" } });
+    settings.others.insert("Tiers".into(), tier);
+    Ok(settings)
 }
 
 /// Whether the object store is tried.
@@ -219,9 +223,9 @@ pub(super) fn shown(mut settings: Settings) -> String {
 }
 
 /// Makes a volume with everything at its default, named after its directory.
-pub(super) fn make_default(url: &MetaUrl) -> anyhow::Result<()> {
+pub(super) fn make_default(url: &MetaUrl, unsafe_engine: bool) -> anyhow::Result<()> {
     let settings = default_settings(url, &name_for(url))?;
-    make(url, &settings, Creation { check: checks(), ..Creation::default() })
+    make(url, &settings, Creation { force: false, check: checks(), unsafe_engine })
 }
 
 /// A legal volume name close to the directory's.

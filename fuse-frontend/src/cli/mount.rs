@@ -189,7 +189,7 @@ impl MountArgs {
         let needed: Vec<PathBuf> = local.into_iter().chain(bucket).collect();
         let point = mount_point::prepare(&self.point, &needed, wishes.nonempty, self.create)?;
         if settings.is_none() {
-            format::make_default(url)?;
+            format::make_default(url, self.force_unsafe_engine)?;
         }
         Ok(point)
     }

@@ -1,8 +1,9 @@
 //! Changing the settings of a volume. Source: volume format, rules on creation and update.
 
 use super::create::check_store;
-use super::{Backing, VolumeError, bare_world, open_store, stored_settings};
+use super::{Backing, VolumeError, bare_world, holds, is_directory, open_store, same, stored_settings};
 use crate::meta_url::MetaUrl;
+use std::path::Path;
 use std::sync::Arc;
 use zest_host::{RealClock, secrets};
 use zest_metadata::{ChangeSet, CommitError, Engine, EngineError, Expect, Key, Record, Write, format};
@@ -38,6 +39,22 @@ fn store_of(settings: &Settings) -> [&str; 5] {
     [storage, bucket, access_key, secret_key, session_token].map(String::as_str)
 }
 
+/// A directory of objects beside the records is used whatever the settings say: another one can't be named.
+fn stays_beside(url: &MetaUrl, new: &Settings) -> Result<(), VolumeError> {
+    let beside = url.local().map(|place| place.objects()).filter(|beside| holds(beside, new));
+    match beside {
+        Some(beside) if is_directory(new) && !same(&beside, Path::new(&new.bucket)) => {
+            let why = format!(
+                "its objects are beside its records, in {}: move them to {} first",
+                beside.display(),
+                new.bucket
+            );
+            Err(VolumeError::Config { url: url.to_string(), why })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Replaces the settings of a volume by `change` of them, made from settings with secrets in plain text. Gives
 /// the settings as they were and as they are now, secrets in plain text. With `check` a store that changed is tried.
 pub async fn update(
@@ -66,6 +83,7 @@ pub async fn update(
         return Ok((old, new));
     }
     if check && store_of(&old) != store_of(&new) {
+        stays_beside(url, &new)?;
         check_store(url, &new, &Arc::new(open_store(url, &new)?)).await?;
     }
     let mut changes = ChangeSet {
