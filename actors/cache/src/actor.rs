@@ -14,6 +14,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use zest_data::BlockId;
+use zest_data::codec::{self, BlockCodec};
 use zest_data::retry::{Asker, retrying};
 use zest_types::Errno;
 use zest_types::limits::{DOWNLOADS, MAILBOX, PREFETCHES};
@@ -72,14 +73,15 @@ type Waiter = oneshot::Sender<Result<Bytes, FetchError>>;
 pub struct CacheActor {
     world: World,
     tier: Arc<MemoryTier>,
+    codec: Arc<BlockCodec>,
     flights: Flights<Waiter>,
 }
 
 impl CacheActor {
-    /// A cache over this memory tier.
+    /// A cache over this memory tier, of a volume whose objects `codec` decodes.
     #[must_use]
-    pub fn new(world: World, tier: Arc<MemoryTier>) -> CacheActor {
-        CacheActor { world, tier, flights: Flights::new(DOWNLOADS, PREFETCHES) }
+    pub fn new(world: World, tier: Arc<MemoryTier>, codec: Arc<BlockCodec>) -> CacheActor {
+        CacheActor { world, tier, codec, flights: Flights::new(DOWNLOADS, PREFETCHES) }
     }
 
     fn start_all(&mut self, starts: Vec<Start>, ctx: &mut Context<Self>) {
@@ -87,7 +89,7 @@ impl CacheActor {
             self.world.tell("cache", "fetch", block.slice.0, u64::from(block.index));
             let actor = ctx.address();
             let lost = FetchError::Store(ObjectError::Transient { key: key.clone(), why: "panicked".into() });
-            let fetch = fetch(self.world.clone(), block, len, key);
+            let fetch = fetch(self.world.clone(), Arc::clone(&self.codec), block, len, key);
             actix::spawn(async move {
                 let result = AssertUnwindSafe(fetch).catch_unwind().await.unwrap_or(Err(lost));
                 actor.do_send(Landed { block, result });
@@ -122,19 +124,22 @@ impl Handler<Landed> for CacheActor {
     }
 }
 
-/// One fetch with all its tries. A body of another length is as bad as none: what is missing is never made up.
-async fn fetch(world: World, block: BlockId, len: u32, key: String) -> Result<Bytes, FetchError> {
+/// One fetch with all its tries: always of the whole object, since a part of an encoded one says nothing. A body that
+/// is no such block is as bad as none: what is missing is never made up.
+async fn fetch(
+    world: World,
+    codec: Arc<BlockCodec>,
+    block: BlockId,
+    len: u32,
+    key: String,
+) -> Result<Bytes, FetchError> {
     let asker = Asker { actor: "cache", subject: block.slice.0 };
     let request = move |world: &World, key: &str| {
         let (get, key) = (world.objects.get(key, None), key.to_owned());
+        let (world, codec) = (world.clone(), Arc::clone(&codec));
         Box::pin(async move {
-            let data = get.await?;
-            let want = len as usize;
-            if data.len() < want {
-                let why = format!("{} bytes came, {want} are needed", data.len());
-                return Err(ObjectError::Transient { key, why });
-            }
-            Ok(data.slice(..want))
+            let plain = codec::decode(&world, &codec, get.await?, len as usize).await;
+            plain.map_err(|error| ObjectError::Transient { key, why: error.to_string() })
         }) as zest_world::BoxFuture<'static, _>
     };
     retrying(world, asker, key, request).await.map_err(|error| match error {

@@ -11,14 +11,18 @@ use futures::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_cache::{CacheActor, Fetch, FetchError, MemoryTier, Prefetch};
-use zest_data::BlockId;
+use zest_data::{BlockCodec, BlockId};
 use zest_types::SliceId;
 use zest_types::limits::{DOWNLOADS, OBJECT_RETRIES};
 use zest_world::ObjectError;
 
 fn scene() -> (Store, Arc<MemoryTier>, Addr<CacheActor>) {
+    scene_of(Arc::new(BlockCodec::plain()))
+}
+
+fn scene_of(codec: Arc<BlockCodec>) -> (Store, Arc<MemoryTier>, Addr<CacheActor>) {
     let (store, tier) = (Store::default(), Arc::new(MemoryTier::new(64 << 20)));
-    let actor = CacheActor::new(world(&store, &Heard::default()), tier.clone());
+    let actor = CacheActor::new(world(&store, &Heard::default()), tier.clone(), codec);
     (store, tier, actor.start())
 }
 
@@ -141,5 +145,29 @@ fn a_prefetched_block_is_there_when_wanted() {
         cache.send(Prefetch { block, len, key }).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(store.count("get"), 1);
+    });
+}
+
+#[test]
+fn encoded_blocks_are_decoded_once_and_damaged_ones_never_shown() {
+    on_one_thread(async {
+        let codec = fake::codec();
+        let (store, tier, cache) = scene_of(codec.clone());
+        let chance = world(&store, &Heard::default()).chance;
+        let stored = codec.encode(body(0), &*chance).unwrap();
+        let mut damaged = stored.to_vec();
+        damaged[300] ^= 1;
+        store.0.lock().objects.insert("k0".into(), stored);
+        store.0.lock().objects.insert("k1".into(), damaged.into());
+        store.choose(|call, before| {
+            let short = call.key == "k0" && before < 2;
+            (Duration::ZERO, if short { Fault::Short } else { Fault::None })
+        });
+        assert_eq!(cache.send(fetch(0)).await.unwrap(), Ok(body(0)));
+        assert_eq!(tier.get(&block(0)), Some(body(0)), "plain");
+        assert_eq!(store.count("get"), 3, "cut short twice");
+        let error = cache.send(fetch(1)).await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("object k1: it can't be decrypted"), "{error}");
+        assert!(!tier.contains(&block(1)));
     });
 }

@@ -4,7 +4,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use zest_types::Time;
-use zest_world::{BoxFuture, Chance, Clock};
+use zest_world::{BoxFuture, Chance, Clock, NoSecrets};
 
 /// Wall clock, monotonic clock, and timers of the tokio runtime that polls them.
 pub struct RealClock {
@@ -70,9 +70,13 @@ impl Chance for RealChance {
         match self.source.fill(&mut bytes) {
             Ok(()) => u64::from_le_bytes(bytes),
             // Without the system's source a counter must do: nothing secret hangs on these numbers (keys and
-            // nonces ask the source themselves and fail).
+            // nonces come from `secret`, which fails).
             Err(_) => self.spare.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed),
         }
+    }
+
+    fn secret(&self, bytes: &mut [u8]) -> Result<(), NoSecrets> {
+        self.source.fill(bytes).map_err(|_| NoSecrets)
     }
 }
 
@@ -88,5 +92,8 @@ mod tests {
         assert!(clock.now().sec > 1_500_000_000);
         let chance = RealChance::new();
         assert_ne!(chance.next_u64(), chance.next_u64());
+        let mut secrets = [[0; 32]; 2];
+        assert!(secrets.iter_mut().all(|bytes| chance.secret(bytes).is_ok()));
+        assert_ne!(secrets[0], secrets[1]);
     }
 }

@@ -29,6 +29,15 @@ pub enum SecretError {
     Random,
 }
 
+/// Opens the private key of an encrypted volume, where that is protected.
+const PASSPHRASE: &str = "JFS_RSA_PASSPHRASE";
+
+/// The passphrase of private keys, from the environment.
+#[must_use]
+pub fn passphrase() -> Option<String> {
+    std::env::var_os(PASSPHRASE).map(|text| text.to_string_lossy().into_owned())
+}
+
 fn key(uuid: &str) -> Result<LessSafeKey, SecretError> {
     let digest = Md5::digest(uuid.as_bytes());
     UnboundKey::new(&AES_128_GCM, &digest).map(LessSafeKey::new).map_err(|_| SecretError::Random)
@@ -124,6 +133,13 @@ mod tests {
     use super::*;
 
     const UUID: &str = "11111111-2222-3333-4444-555555555555";
+
+    #[test]
+    fn what_the_format_sealed_is_opened() {
+        let uuid = "11111111-2222-4333-8444-555555555555";
+        let sealed = "AAECAwQFBgcICQoL73JF9nh+k9Cwz/a+zHPTDB4fDheg3Vzq";
+        assert_eq!(open(sealed, uuid, "the secret key").as_deref(), Ok("mysecret"));
+    }
 
     #[test]
     fn the_key_is_that_of_the_format() {

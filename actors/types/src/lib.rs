@@ -1,6 +1,7 @@
 //! Words everybody uses. No behaviour beyond validation, and no knowledge of who uses them.
 
 pub mod attr;
+pub mod encoding;
 pub mod errno;
 pub mod ids;
 pub mod limits;

@@ -14,6 +14,10 @@ pub const XATTR_VALUE_MAX: usize = 65_536;
 pub const BLOCK_SIZE: u32 = 4 << 20;
 /// Smallest and largest block size a volume may have, bytes; powers of two.
 pub const BLOCK_SIZE_RANGE: (u32, u32) = (64 << 10, 16 << 20);
+/// Buckets the objects of a volume may be spread over.
+pub const SHARDS: u32 = 256;
+/// Bytes of a private key's file.
+pub const PRIVATE_KEY_MAX: usize = 64 << 10;
 /// Bytes of a pooled page of the writer.
 pub const PAGE_SIZE: usize = 64 << 10;
 /// Largest request of the kernel, bytes.

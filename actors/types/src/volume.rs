@@ -1,6 +1,7 @@
 //! The settings record of a volume: what was fixed when it was formatted, and what may change later. Source:
 //! volume format, settings record (JSON). Members this program does not know are kept as they are.
 
+use crate::encoding::{Cipher, Compression};
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -74,7 +75,7 @@ pub struct Settings {
 }
 
 /// Why settings can't be used. Each text names the member and what to do.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum SettingsError {
     #[error("the settings record is not readable: {0}")]
@@ -87,6 +88,8 @@ pub enum SettingsError {
     BlockSize(u32),
     #[error("the volume has layout version {0}; this program knows version 1: use a newer program")]
     MetaVersion(i64),
+    #[error("the volume has {0} shards; at most {max} are possible", max = limits::SHARDS)]
+    Shards(u32),
     #[error("the volume uses {0}, which this version can't do yet: mount it with a client that can")]
     Unsupported(String),
 }
@@ -158,16 +161,30 @@ impl Settings {
         if !size.is_power_of_two() || size < low || size > high {
             return Err(SettingsError::BlockSize(self.block_size_kib));
         }
-        let unsupported = [
-            (!matches!(self.compression.as_str(), "" | "none"), "compression"),
-            (!self.encrypt_key.is_empty(), "encryption"),
-            (self.shards > 1, "shards"),
-            (self.enable_acl, "POSIX ACL"),
-        ];
-        match unsupported.iter().find(|(used, _)| *used) {
-            Some((_, what)) => Err(SettingsError::Unsupported((*what).into())),
-            None => Ok(()),
+        if self.shards > limits::SHARDS {
+            return Err(SettingsError::Shards(self.shards));
         }
+        self.compression()?;
+        self.cipher()?;
+        if self.enable_acl {
+            return Err(SettingsError::Unsupported("POSIX ACL".into()));
+        }
+        Ok(())
+    }
+
+    /// How blocks are compressed.
+    pub fn compression(&self) -> Result<Compression, SettingsError> {
+        let unknown = || SettingsError::Unsupported(format!("compression {:?}", self.compression));
+        Compression::parse(&self.compression).ok_or_else(unknown)
+    }
+
+    /// What encrypts objects; `None` where there is no key, whatever algorithm is named.
+    pub fn cipher(&self) -> Result<Option<Cipher>, SettingsError> {
+        if self.encrypt_key.is_empty() {
+            return Ok(None);
+        }
+        let unknown = || SettingsError::Unsupported(format!("encryption {:?}", self.encrypt_algo));
+        Cipher::parse(&self.encrypt_algo).map(Some).ok_or_else(unknown)
     }
 }
 
@@ -197,6 +214,31 @@ mod tests {
             String::from_utf8_lossy(&text)
         );
         assert_eq!(Settings::from_json(&text).unwrap(), settings);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_by_name() {
+        let usual = || Settings::new("vol", "u", "file", "/x/");
+        let refused = |settings: Settings, what: &str| {
+            assert_eq!(settings.check(), Err(SettingsError::Unsupported(what.into())));
+        };
+        refused(Settings { compression: "snappy".into(), ..usual() }, "compression \"snappy\"");
+        let key = || "-----BEGIN".to_owned();
+        let sm4 = || Settings { encrypt_algo: "sm4gcm".into(), ..usual() };
+        refused(Settings { encrypt_key: key(), ..sm4() }, "encryption \"sm4gcm\"");
+        assert_eq!(sm4().check(), Ok(()), "without a key nothing is encrypted");
+        let many = Settings { shards: 257, ..usual() };
+        assert_eq!(many.check(), Err(SettingsError::Shards(257)));
+        let all = Settings {
+            compression: "Zstd".into(),
+            encrypt_key: key(),
+            encrypt_algo: "chacha20-rsa".into(),
+            shards: 256,
+            hash_prefix: true,
+            ..usual()
+        };
+        assert_eq!(all.check(), Ok(()));
+        assert_eq!(all.cipher(), Ok(Some(Cipher::ChaCha20)));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use zest_data::codec::{self, BlockCodec};
 use zest_data::retry::{Asker, retrying};
 use zest_data::{BlockId, BlockNames, BlockSink, Handover};
 use zest_types::limits::{MAILBOX, UPLOADS};
@@ -52,6 +53,7 @@ pub struct DrainAll;
 pub struct UploaderActor {
     world: World,
     names: BlockNames,
+    codec: Arc<BlockCodec>,
     queue: UploadQueue<Bytes>,
     commits: Arc<dyn Commits>,
     outcomes: Arc<dyn Outcomes>,
@@ -63,11 +65,13 @@ pub struct UploaderActor {
 }
 
 impl UploaderActor {
-    /// An uploader for one volume. Blocks that are stored are given to `sink` as well.
+    /// An uploader for one volume, whose blocks `codec` encodes. Blocks that are stored are given to `sink` as well,
+    /// plain.
     #[must_use]
     pub fn new(
         world: World,
         names: BlockNames,
+        codec: Arc<BlockCodec>,
         commits: Arc<dyn Commits>,
         outcomes: Arc<dyn Outcomes>,
         sink: Arc<dyn BlockSink>,
@@ -76,6 +80,7 @@ impl UploaderActor {
         UploaderActor {
             world,
             names,
+            codec,
             queue,
             commits,
             outcomes,
@@ -113,9 +118,7 @@ impl UploaderActor {
         let key = self.names.key(block, u32::try_from(data.len()).unwrap_or(0));
         let asker = Asker { actor: "uploader", subject: block.slice.0 };
         self.world.tell("uploader", "put", block.slice.0, u64::from(block.index));
-        let body = data.clone();
-        let put =
-            retrying(self.world.clone(), asker, key, move |world, key| world.objects.put(key, body.clone()));
+        let put = put_encoded(self.world.clone(), Arc::clone(&self.codec), asker, key, data.clone());
         run(ctx, put, move |result| Done::Put { ino, block, data, result: answer_of(result) });
     }
 
@@ -180,6 +183,23 @@ fn run<F: Future + 'static>(
         let result = AssertUnwindSafe(work).catch_unwind().await.ok();
         actor.do_send(done(result));
     });
+}
+
+/// Encodes a block once, and stores it with as many tries as that takes.
+async fn put_encoded(
+    world: World,
+    codec: Arc<BlockCodec>,
+    asker: Asker,
+    key: String,
+    block: Bytes,
+) -> Result<(), ObjectError> {
+    match codec::encode(&world, &codec, block).await {
+        Ok(body) => retrying(world, asker, key, move |world, key| world.objects.put(key, body.clone())).await,
+        Err(error) => {
+            world.trace.complain(&format!("block {key} is not stored: {error}"));
+            Err(ObjectError::Refused { key, why: error.to_string() })
+        }
+    }
 }
 
 fn answer_of(result: Option<Result<(), ObjectError>>) -> Result<(), Errno> {

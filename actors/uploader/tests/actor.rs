@@ -10,7 +10,7 @@ use fake::{Call, Fault, Heard, Store, on_one_thread, world};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-use zest_data::{BlockId, BlockNames, BlockSink, Handover, SealReason};
+use zest_data::{BlockCodec, BlockId, BlockNames, BlockSink, Handover, SealReason};
 use zest_types::limits::{OBJECT_RETRIES, UPLOADS};
 use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
 use zest_uploader::{Commits, Drain, DrainAll, HandOver, Outcomes, UploaderActor};
@@ -79,6 +79,10 @@ struct Scene {
 }
 
 fn scene() -> Scene {
+    scene_of(Arc::new(BlockCodec::plain()))
+}
+
+fn scene_of(codec: Arc<BlockCodec>) -> Scene {
     let (store, heard) = (Store::default(), Heard::default());
     let names = BlockNames { volume: "vol".into(), hash_prefix: false, block_size: BS };
     let above = Above {
@@ -89,7 +93,7 @@ fn scene() -> Scene {
         answer: Arc::new(Mutex::new(Ok(()))),
     };
     let all = Arc::new(above.clone());
-    let actor = UploaderActor::new(world(&store, &heard), names, all.clone(), all.clone(), all);
+    let actor = UploaderActor::new(world(&store, &heard), names, codec, all.clone(), all.clone(), all);
     Scene { store, above, heard, uploader: actor.start() }
 }
 
@@ -313,4 +317,52 @@ fn the_same_messages_give_the_same_events() {
     let first = run();
     assert!(first.len() > 100);
     assert_eq!(first, run());
+}
+
+#[test]
+fn blocks_are_stored_encoded_and_kept_plain() {
+    on_one_thread(async {
+        let codec = fake::codec();
+        let scene = scene_of(codec.clone());
+        scene
+            .store
+            .choose(|_, before| (Duration::ZERO, if before == 0 { Fault::Transient } else { Fault::None }));
+        scene.uploader.do_send(HandOver { ino: Ino(1), handed: slice(1, BS + 5) });
+        scene.uploader.send(DrainAll).await.unwrap();
+        assert_eq!(scene.above.told.lock().last(), Some(&Told::Committed(Ino(1), SliceId(1))));
+        let chance = world(&scene.store, &scene.heard).chance;
+        for (index, len) in [(0, BS), (1, 5)] {
+            let stored = scene.store.0.lock().objects[&key(1, index, len)].clone();
+            let plain = vec![1; len as usize];
+            assert_ne!(stored, plain);
+            assert_eq!(codec.decode(stored, len as usize, &*chance).unwrap(), plain);
+        }
+        assert!(scene.above.kept.lock().iter().all(|(_, data)| data.iter().all(|byte| *byte == 1)));
+    });
+}
+
+/// A store behind which chance has no secrets to give.
+struct NoSecrets;
+
+impl zest_world::Chance for NoSecrets {
+    fn next_u64(&self) -> u64 {
+        7
+    }
+}
+
+#[test]
+fn a_block_that_can_not_be_encrypted_fails_its_slice_and_is_not_stored_plain() {
+    on_one_thread(async {
+        let mut scene = scene();
+        let mut world = world(&scene.store, &scene.heard);
+        world.chance = Arc::new(NoSecrets);
+        let names = scene.above.names.clone();
+        let all = Arc::new(scene.above.clone());
+        let actor = UploaderActor::new(world, names, fake::codec(), all.clone(), all.clone(), all);
+        scene.uploader = actor.start();
+        scene.uploader.do_send(HandOver { ino: Ino(1), handed: slice(1, BS) });
+        scene.uploader.send(DrainAll).await.unwrap();
+        assert_eq!(*scene.above.told.lock(), [Told::Failed(Ino(1), SliceId(1), Errno::EIO)]);
+        assert_eq!(scene.store.count("put"), 0);
+    });
 }

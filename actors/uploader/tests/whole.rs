@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use zest_data::block::block_ranges;
 use zest_data::{
-    BlockId, BlockNames, BlockSink, Budget, ChunkView, FileWriter, Handover, Piece, SealReason, WriteError,
+    BlockCodec, BlockId, BlockNames, BlockSink, Budget, ChunkView, FileWriter, Handover, Piece, SealReason,
+    WriteError,
 };
 use zest_types::limits::CHUNK_SIZE;
 use zest_types::slice::chunk_ranges;
@@ -113,7 +114,14 @@ impl Scene {
         }
         let above = Arc::new(Above(files.clone()));
         let world = world(&store, &Heard::default());
-        let actor = UploaderActor::new(world, names.clone(), above.clone(), above.clone(), above);
+        let actor = UploaderActor::new(
+            world,
+            names.clone(),
+            Arc::new(BlockCodec::plain()),
+            above.clone(),
+            above.clone(),
+            above,
+        );
         Scene { store, names, files, uploader: actor.start(), models, next_id: 0 }
     }
 

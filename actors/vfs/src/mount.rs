@@ -11,7 +11,7 @@ use actix::{Actor, Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use zest_cache::{CacheActor, MemoryTier};
-use zest_data::{BlockNames, BlockSink, Budget};
+use zest_data::{BlockCodec, BlockNames, BlockSink, Budget};
 use zest_metadata::{Engine, MetaCore, MetadataActor, OpenFiles, Views, VolumeRules, session};
 use zest_types::volume::Settings;
 use zest_types::{Caller, Errno, limits};
@@ -53,6 +53,9 @@ pub struct Options {
     pub memory_cache: u64,
     /// The session record, JSON.
     pub session_info: Vec<u8>,
+    /// Encodes and decodes the volume's objects. Without one it is made from the settings, which works unless their
+    /// private key wants a passphrase.
+    pub codec: Option<Arc<BlockCodec>>,
 }
 
 impl Default for Options {
@@ -66,6 +69,7 @@ impl Default for Options {
             write_budget: limits::WRITE_BUDGET,
             memory_cache: 256 << 20,
             session_info: b"{}".to_vec(),
+            codec: None,
         }
     }
 }
@@ -87,6 +91,7 @@ pub async fn mount(
     options: &Options,
     stage: &dyn Stage,
 ) -> Result<Mount, Errno> {
+    let codec = codec(&world, settings, options)?;
     let exclusive = engine.exclusive();
     let session = match options.read_only {
         true => 0,
@@ -132,26 +137,43 @@ pub async fn mount(
         background_jobs: options.background_jobs,
         session,
     }));
-    start_actors(&shared, &core, stage).await?;
+    start_actors(&shared, &core, codec, stage).await?;
     if !options.read_only {
         shared.fetch_ids().await?;
     }
     Ok(Mount { vfs: Vfs::new(shared), core, engine, session })
 }
 
-async fn start_actors(shared: &Arc<Shared>, core: &Arc<MetaCore>, stage: &dyn Stage) -> Result<(), Errno> {
+fn codec(world: &World, settings: &Settings, options: &Options) -> Result<Arc<BlockCodec>, Errno> {
+    if let Some(codec) = &options.codec {
+        return Ok(Arc::clone(codec));
+    }
+    BlockCodec::of(settings, None).map(Arc::new).map_err(|error| {
+        world.trace.complain(&format!("volume {} can't be mounted: {error}", settings.name));
+        Errno::EIO
+    })
+}
+
+async fn start_actors(
+    shared: &Arc<Shared>,
+    core: &Arc<MetaCore>,
+    codec: Arc<BlockCodec>,
+    stage: &dyn Stage,
+) -> Result<(), Errno> {
     let core = Arc::clone(core);
     let metadata = begin(stage, Role::Metadata, move || MetadataActor::new(core)).await?;
     let state = Arc::clone(shared);
-    let cache =
-        begin(stage, Role::Data, move || CacheActor::new(state.world.clone(), Arc::clone(&state.tier)))
-            .await?;
+    let decoder = Arc::clone(&codec);
+    let cache = begin(stage, Role::Data, move || {
+        CacheActor::new(state.world.clone(), Arc::clone(&state.tier), decoder)
+    })
+    .await?;
     let state = Arc::clone(shared);
     let uploader = begin(stage, Role::Data, move || {
         let commits: Arc<dyn Commits> = Arc::clone(&state) as _;
         let outcomes: Arc<dyn Outcomes> = Arc::clone(&state) as _;
         let sink: Arc<dyn BlockSink> = Arc::clone(&state.tier) as _;
-        UploaderActor::new(state.world.clone(), state.names.clone(), commits, outcomes, sink)
+        UploaderActor::new(state.world.clone(), state.names.clone(), codec, commits, outcomes, sink)
     })
     .await?;
     let state = Arc::clone(shared);

@@ -12,7 +12,7 @@ pub mod trace;
 
 use std::sync::Arc;
 
-pub use clock::{Chance, Clock};
+pub use clock::{Chance, Clock, NoSecrets};
 pub use dial::{Dial, Stream, Target, Tls};
 pub use disk::{Disk, DiskFile};
 pub use objects::{ObjectError, Objects};

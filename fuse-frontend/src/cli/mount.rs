@@ -227,6 +227,7 @@ impl MountArgs {
                 background_jobs: !self.no_bgjob,
                 write_budget: self.buffer_size.unwrap_or(usual.write_budget),
                 memory_cache: self.memory_cache.unwrap_or(usual.memory_cache),
+                codec: None,
                 session_info: session_info(&point),
             },
             point,

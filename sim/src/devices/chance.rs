@@ -1,7 +1,7 @@
 //! Chance from a seed, in streams by name, so that one device drawing more does not shift what another draws.
 
 use parking_lot::Mutex;
-use zest_world::Chance;
+use zest_world::{Chance, NoSecrets};
 
 /// Mixes sixty-four bits so that near inputs give far outputs.
 #[must_use]
@@ -51,5 +51,12 @@ impl Chance for SimChance {
         let mut state = self.0.lock();
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(*state)
+    }
+
+    fn secret(&self, bytes: &mut [u8]) -> Result<(), NoSecrets> {
+        for part in bytes.chunks_mut(8) {
+            part.copy_from_slice(&self.next_u64().to_le_bytes()[..part.len()]);
+        }
+        Ok(())
     }
 }

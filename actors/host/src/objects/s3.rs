@@ -1,8 +1,8 @@
 //! S3 and what speaks it. Retries are made above, so that they are counted once; here every request has one try
 //! and 60 seconds.
 
+use super::bucket::{Bucket, Traits};
 use super::endpoint::Endpoint;
-use super::store::{Store, Traits};
 use super::{OpenError, errors};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
@@ -21,9 +21,9 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-fn endpoint(settings: &Settings) -> Result<Endpoint, OpenError> {
-    let broken = |why| OpenError::Bucket { bucket: settings.bucket.clone(), why };
-    Endpoint::parse(&settings.bucket, &environment).map_err(broken)
+fn endpoint(bucket: &str) -> Result<Endpoint, OpenError> {
+    let broken = |why| OpenError::Bucket { bucket: bucket.into(), why };
+    Endpoint::parse(bucket, &environment).map_err(broken)
 }
 
 fn client(endpoint: &Endpoint) -> ClientOptions {
@@ -67,7 +67,7 @@ fn credentials(settings: &Settings) -> AmazonS3Builder {
     }
 }
 
-fn build(settings: &Settings, endpoint: &Endpoint) -> Result<AmazonS3, OpenError> {
+fn build(settings: &Settings, bucket: &str, endpoint: &Endpoint) -> Result<AmazonS3, OpenError> {
     // Fails when it was done before, and then there is nothing to do.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig { max_retries: 0, retry_timeout: REQUEST, ..RetryConfig::default() };
@@ -76,20 +76,21 @@ fn build(settings: &Settings, endpoint: &Endpoint) -> Result<AmazonS3, OpenError
         .with_retry(retry)
         .with_unsigned_payload(true)
         .build()
-        .map_err(|e| OpenError::Bucket { bucket: settings.bucket.clone(), why: errors::words(&e) })
+        .map_err(|e| OpenError::Bucket { bucket: bucket.into(), why: errors::words(&e) })
 }
 
-pub(super) fn open(settings: &Settings) -> Result<Store, OpenError> {
-    let endpoint = endpoint(settings)?;
-    let inner = build(settings, &endpoint)?;
-    Ok(Store::new(Arc::new(inner), Traits { checksums: !endpoint.no_checksum, sorted: true }))
+/// One bucket of a volume.
+pub(super) fn open(settings: &Settings, bucket: &str) -> Result<Bucket, OpenError> {
+    let endpoint = endpoint(bucket)?;
+    let inner = build(settings, bucket, &endpoint)?;
+    Ok(Bucket::new(Arc::new(inner), Traits { checksums: !endpoint.no_checksum, sorted: true }))
 }
 
-/// Makes the bucket of an `s3` volume. The error is the server's.
-pub async fn make_bucket(settings: &Settings) -> Result<(), OpenError> {
-    let broken = |why: String| OpenError::Bucket { bucket: settings.bucket.clone(), why };
-    let endpoint = endpoint(settings)?;
-    let store = build(settings, &endpoint)?;
+/// Makes a bucket; one that is the caller's already is no error.
+pub(super) async fn make_bucket(settings: &Settings, bucket: &str) -> Result<(), OpenError> {
+    let broken = |why: String| OpenError::Bucket { bucket: bucket.into(), why };
+    let endpoint = endpoint(bucket)?;
+    let store = build(settings, bucket, &endpoint)?;
     let url = store
         .signed_url(reqwest::Method::PUT, &Path::from(""), SIGNED_FOR)
         .await
@@ -105,6 +106,9 @@ pub async fn make_bucket(settings: &Settings) -> Result<(), OpenError> {
         return Ok(());
     }
     let body = answer.text().await.unwrap_or_default();
+    if body.contains("BucketAlreadyOwnedByYou") {
+        return Ok(());
+    }
     let body: String = body.chars().take(300).collect();
     Err(broken(format!(
         "it could not be made: {status} {}",
@@ -122,9 +126,10 @@ mod tests {
             let mut settings = Settings::new("vol", "u", "s3", bucket);
             settings.access_key = "a".into();
             settings.secret_key = "b".into();
-            assert!(open(&settings).is_ok(), "{bucket}");
+            assert!(open(&settings, bucket).is_ok(), "{bucket}");
         }
-        let settings = Settings::new("vol", "u", "s3", "http://127.0.0.1:9000");
-        assert!(matches!(open(&settings), Err(OpenError::Bucket { .. })));
+        let bucket = "http://127.0.0.1:9000";
+        let settings = Settings::new("vol", "u", "s3", bucket);
+        assert!(matches!(open(&settings, bucket), Err(OpenError::Bucket { .. })));
     }
 }

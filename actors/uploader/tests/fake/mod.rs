@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use zest_data::codec::{BlockCodec, KeyPair};
 use zest_types::Time;
+use zest_types::encoding::{Cipher, Compression};
 use zest_world::objects::ObjectMeta;
-use zest_world::{BoxFuture, Chance, Clock, Event, ObjectError, Objects, Offload, Trace, World};
+use zest_world::{BoxFuture, Chance, Clock, Event, NoSecrets, ObjectError, Objects, Offload, Trace, World};
 
 /// What a request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +160,11 @@ impl Chance for Counting {
     fn next_u64(&self) -> u64 {
         self.0.fetch_add(12_345_678_901, std::sync::atomic::Ordering::Relaxed)
     }
+
+    fn secret(&self, bytes: &mut [u8]) -> Result<(), NoSecrets> {
+        bytes.iter_mut().for_each(|byte| *byte = (self.next_u64() >> 7) as u8);
+        Ok(())
+    }
 }
 
 struct Nowhere;
@@ -177,6 +184,13 @@ impl Trace for Heard {
     fn event(&self, event: Event) {
         self.0.lock().push(event);
     }
+}
+
+/// A codec that compresses and encrypts.
+pub fn codec() -> Arc<BlockCodec> {
+    let key = include_str!("../../../data/tests/keys/pkcs1.pem");
+    let pair = KeyPair::from_pem(key, None).unwrap();
+    Arc::new(BlockCodec::new(Compression::Zstd, Some((Cipher::Aes256Gcm, pair))))
 }
 
 /// A world over this store.
