@@ -36,6 +36,42 @@ fn a_tree_is_there_after_the_next_mount() {
     assert!(!place.log().contains("ERROR"), "{}", place.log());
 }
 
+/// Every file below a directory.
+fn files(folder: std::path::PathBuf) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn encoded_and_scattered_blocks_come_back() {
+    let place = Place::new();
+    fs::write(place.path("key"), include_str!("../../actors/data/tests/keys/pkcs8.pem")).unwrap();
+    let encoding = ["--compress", "lz4", "--encrypt-rsa-key", "key", "--encrypt-algo", "chacha20-rsa"];
+    let spread = ["--hash-prefix", "--shards", "2", "--bucket", "o-%d", "--block-size", "64K"];
+    place.zest(&[&["format", "v", "volume"], &encoding[..], &spread[..]].concat()).good();
+    let root = place.mount();
+    let (words, noise) = (b"words that shrink ".repeat(50_000), pattern(700_001));
+    fs::write(root.join("words"), &words).unwrap();
+    fs::write(root.join("noise"), &noise).unwrap();
+    place.umount();
+    let root = place.mount();
+    let mut part = [0; 1000];
+    File::open(root.join("words")).unwrap().read_exact_at(&mut part, 333_333).unwrap();
+    assert_eq!(part, words[333_333..334_333]);
+    assert_eq!(fs::read(root.join("words")).unwrap(), words);
+    assert_eq!(fs::read(root.join("noise")).unwrap(), noise);
+    place.umount();
+    for shard in ["o-0", "o-1"] {
+        let objects = files(place.path(shard));
+        assert!(objects.len() > 4, "{objects:?}");
+        for object in objects {
+            let bytes = fs::read(&object).unwrap();
+            assert!(!bytes.windows(12).any(|run| run == b"words that s"), "{} is readable", object.display());
+        }
+    }
+    assert!(!place.log().contains("ERROR"), "{}", place.log());
+}
+
 #[test]
 fn umount_waits_until_everything_is_written() {
     let place = Place::new();

@@ -108,8 +108,65 @@ fn stores_that_can_not_hold_a_volume() {
         place.zest(&[&unreachable[..], &keys[..]].concat()).refused(1, &["can't be written", "refused"]);
     assert!(!said.err.contains("very-secret"));
     assert!(!place.path("v").exists(), "a volume that was not made leaves nothing");
-    place.zest(&["format", "v", "volume", "--encrypt-rsa-key", "x"]);
-    place.zest(&["format", "v", "volume", "--compress", "lz4"]).refused(1, &["compression"]);
+}
+
+const KEY: &str = include_str!("../../actors/data/tests/keys/pkcs1.pem");
+const PROTECTED: &str = include_str!("../../actors/data/tests/keys/pkcs8-aes256.pem");
+
+#[test]
+fn ways_to_encode_blocks_that_will_not_do() {
+    let place = Place::new();
+    fs::write(place.path("key"), KEY).unwrap();
+    fs::write(place.path("protected"), PROTECTED).unwrap();
+    let refused = |options: &[&str], words: &[&str]| {
+        place.zest(&[&["format", "v", "volume"], options].concat()).refused(1, words);
+        assert!(!place.path("v").exists(), "a volume that was not made leaves nothing");
+    };
+    refused(&["--encrypt-rsa-key", "nothing"], &["nothing can't be used"]);
+    fs::write(place.path("none"), "no key").unwrap();
+    refused(&["--encrypt-rsa-key", "none"], &["PEM"]);
+    refused(&["--encrypt-rsa-key", "key", "--encrypt-algo", "sm4gcm"], &["sm4gcm", "can't do yet"]);
+    refused(&["--encrypt-rsa-key", "protected"], &["set JFS_RSA_PASSPHRASE"]);
+    refused(&["--shards", "2"], &["%d"]);
+    refused(&["--shards", "257", "--bucket", "o-%d"], &["257 shards", "256"]);
+}
+
+#[test]
+fn how_blocks_are_encoded_stays() {
+    let place = Place::new();
+    fs::write(place.path("key"), KEY).unwrap();
+    fs::write(place.path("other"), KEY.replace("RSA PRIVATE KEY-----\n", "RSA PRIVATE KEY-----\n\n"))
+        .unwrap();
+    let all = ["--compress", "zstd", "--encrypt-rsa-key", "key", "--hash-prefix", "--shards", "2"];
+    let format = |options: &[&str]| place.zest(&[&["format", "v", "volume"], options].concat());
+    let said = format(&[&all[..], &["--bucket", "o-%d"]].concat()).good();
+    assert!(said.out.contains("\"EncryptKey\": \"removed\"") && !said.out.contains("BEGIN"), "{}", said.out);
+    let mark = |shard| place.path(shard).join("volume/juicefs_uuid").exists();
+    assert!(mark("o-0") != mark("o-1"), "the volume's mark lies in one of its buckets");
+    format(&all).good();
+    format(&["--trash-days", "3"]).good();
+    format(&["--compress", "lz4"]).refused(1, &["its compression is zstd"]);
+    format(&["--shards", "3"]).refused(1, &["its number of shards is 2"]);
+    format(&["--encrypt-algo", "chacha20-rsa"]).refused(1, &["its encryption is aes256gcm-rsa"]);
+    format(&["--encrypt-rsa-key", "other"]).refused(1, &["another private key"]);
+}
+
+#[test]
+fn a_passphrase_is_asked_for_by_name() {
+    let place = Place::new();
+    fs::write(place.path("protected"), PROTECTED).unwrap();
+    let run = |passphrase: Option<&str>, args: &[&str]| {
+        let mut command = place.command(args);
+        match passphrase {
+            Some(text) => command.env("JFS_RSA_PASSPHRASE", text),
+            None => command.env_remove("JFS_RSA_PASSPHRASE"),
+        };
+        common::Said::of(command.output().unwrap())
+    };
+    run(Some("12345678"), &["format", "v", "volume", "--encrypt-rsa-key", "protected"]).good();
+    run(None, &["mount", "v", "m"]).refused(1, &["set JFS_RSA_PASSPHRASE"]);
+    run(Some("other"), &["mount", "v", "m"]).refused(1, &["JFS_RSA_PASSPHRASE does not open"]);
+    run(None, &["status", "v"]).good();
 }
 
 #[test]

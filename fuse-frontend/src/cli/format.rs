@@ -1,5 +1,6 @@
 //! `zest format META-URL NAME`: makes a volume, or changes the settings of one.
 
+use super::encoding::{EncodingArgs, compression_of, encryption_of};
 use super::{block_on, meta_url, units};
 use crate::meta_url::MetaUrl;
 use crate::volume::create::{Creation, create};
@@ -40,12 +41,8 @@ pub(super) struct FormatArgs {
     /// Bytes of a block, in KiB or with a unit: a power of two from 64K to 16M [default: 4M].
     #[arg(long, value_name = "SIZE", value_parser = units::kib)]
     block_size: Option<u64>,
-    /// Compression of blocks: only none so far.
-    #[arg(long, value_name = "ALGORITHM", value_parser = ["none", "lz4", "zstd"])]
-    compress: Option<String>,
-    /// A hash stands in the names of objects.
-    #[arg(long)]
-    hash_prefix: bool,
+    #[command(flatten)]
+    encoding: EncodingArgs,
     /// Limit of the volume, in GiB or with a unit; 0 is none [default: 0].
     #[arg(long, value_name = "SIZE", value_parser = units::gib)]
     capacity: Option<u64>,
@@ -103,8 +100,7 @@ impl FormatArgs {
     fn fresh(&self, url: &MetaUrl, name: &str) -> anyhow::Result<Settings> {
         let mut settings = default_settings(url, name)?;
         self.apply(&mut settings)?;
-        settings.compression = self.compress.clone().unwrap_or(settings.compression);
-        settings.hash_prefix = self.hash_prefix;
+        self.encoding.choose(&mut settings)?;
         if let Some(size) = self.block_size {
             settings.block_size_kib = block_size(size);
         }
@@ -143,25 +139,32 @@ impl FormatArgs {
     fn changed(&self, url: &MetaUrl, old: &Settings, name: &str) -> Result<Settings, VolumeError> {
         let mut new = old.clone();
         self.apply(&mut new)?;
-        let compression = self.compress.clone().unwrap_or_else(|| old.compression.clone());
-        let block = self.block_size.map_or(old.block_size_kib, block_size);
-        let hash_prefix = self.hash_prefix || old.hash_prefix;
+        self.encoding.choose(&mut new)?;
+        new.block_size_kib = self.block_size.map_or(old.block_size_kib, block_size);
         if !self.force {
             if name != old.name {
                 let (found, given) = (old.name.clone(), name.to_owned());
                 return Err(VolumeError::OtherName { url: url.to_string(), found, given });
             }
             let fixed = [
-                ("its block size", block == old.block_size_kib, format!("{} KiB", old.block_size_kib)),
-                ("its compression", compression == old.compression, old.compression.clone()),
-                ("hash prefix", hash_prefix == old.hash_prefix, old.hash_prefix.to_string()),
+                (
+                    "its block size",
+                    format!("{} KiB", old.block_size_kib),
+                    format!("{} KiB", new.block_size_kib),
+                ),
+                ("its compression", compression_of(old), compression_of(&new)),
+                ("hash prefix", old.hash_prefix.to_string(), new.hash_prefix.to_string()),
+                ("its number of shards", old.shards.to_string(), new.shards.to_string()),
+                ("its encryption", encryption_of(old).into(), encryption_of(&new).into()),
             ];
-            if let Some((what, _, old)) = fixed.into_iter().find(|(_, same, _)| !same) {
+            if let Some((what, old, _)) = fixed.into_iter().find(|(_, old, new)| old != new) {
                 return Err(VolumeError::Fixed { url: url.to_string(), what, old });
+            }
+            if new.encrypt_key != old.encrypt_key {
+                return Err(VolumeError::OtherKey(url.to_string()));
             }
         }
         name.clone_into(&mut new.name);
-        (new.block_size_kib, new.compression, new.hash_prefix) = (block, compression, hash_prefix);
         Ok(new)
     }
 }

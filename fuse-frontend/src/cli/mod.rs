@@ -4,6 +4,7 @@
 mod arguments;
 mod compat;
 mod config;
+mod encoding;
 mod format;
 mod mount;
 mod status;

@@ -95,6 +95,7 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let arbiters = Arbiters::start().context("the actors' threads can't be started")?;
     let (volume, findings) = open(&arbiters, &mut plan)?;
+    plan.options.codec = Some(volume.codec()?);
     let world = volume.world()?;
     if plan.check_storage {
         try_store(&arbiters, &volume, &world)?;

@@ -1,13 +1,12 @@
 //! Making a volume. Source: volume format, rules on creation and update.
 
 use super::update::{commit, hidden};
-use super::{Backing, VolumeError, bare_world, is_directory, open_store};
+use super::{Backing, VolumeError, bare_world, codec, is_directory, open_store};
 use crate::meta_url::{LocalPlace, MetaUrl};
 use crate::safety::{Verdict, verdict};
-use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
-use zest_host::objects::{Store, make_bucket};
+use zest_host::objects::{Store, buckets, make_bucket};
 use zest_host::{LocalDisk, RealChance, RealClock, probe};
 use zest_metadata::{ChangeSet, Key, Write, format};
 use zest_types::volume::Settings;
@@ -76,7 +75,9 @@ pub(super) async fn check_store(
     };
     if is_directory(settings) {
         // What a test object leaves of itself in a directory; fails where there is more in it.
-        let _ = std::fs::remove_dir(Path::new(&settings.bucket).join(&settings.name).join("testing"));
+        for bucket in buckets(settings).unwrap_or_default() {
+            let _ = std::fs::remove_dir(Path::new(&bucket).join(&settings.name).join("testing"));
+        }
     }
     outcome
 }
@@ -84,6 +85,8 @@ pub(super) async fn check_store(
 /// Makes a volume where there is none. `settings` have their secrets in plain text.
 pub async fn create(url: &MetaUrl, settings: &Settings, how: Creation) -> Result<(), VolumeError> {
     settings.check().map_err(|error| VolumeError::Settings { url: url.to_string(), error })?;
+    let (mark, uuid) = codec::mark(url, settings)?;
+    let all = buckets(settings).map_err(|error| VolumeError::Store { url: url.to_string(), error })?;
     match url.local() {
         Some(place) if !how.force => check_place(place)?,
         Some(_) => {}
@@ -93,8 +96,9 @@ pub async fn create(url: &MetaUrl, settings: &Settings, how: Creation) -> Result
         }
     }
     if is_directory(settings) {
-        std::fs::create_dir_all(&settings.bucket)
-            .map_err(|error| VolumeError::Place { url: settings.bucket.clone(), error })?;
+        for bucket in all {
+            std::fs::create_dir_all(&bucket).map_err(|error| VolumeError::Place { url: bucket, error })?;
+        }
     }
     let store = Arc::new(open_store(url, settings)?);
     if how.check {
@@ -105,8 +109,7 @@ pub async fn create(url: &MetaUrl, settings: &Settings, how: Creation) -> Result
             .await
             .map_err(VolumeError::probe(url, settings))?;
     }
-    let mark = format!("{}/juicefs_uuid", settings.name);
-    store.put(&mark, Bytes::from(settings.uuid.clone())).await.map_err(|error| {
+    store.put(&mark, uuid).await.map_err(|error| {
         VolumeError::probe(url, settings)(probe::ProbeError::Failed { verb: "written", error })
     })?;
     let made = write_records(url, settings).await;

@@ -3,6 +3,7 @@
 use crate::meta_url::MetaUrl;
 use crate::safety::Finding;
 use std::io;
+use zest_data::codec;
 use zest_engines::OpenError;
 use zest_host::objects;
 use zest_host::probe::ProbeError;
@@ -40,6 +41,8 @@ pub enum VolumeError {
     #[error("volume {url}: {error}")]
     Secret { url: String, error: SecretError },
     #[error("volume {url}: {error}")]
+    Codec { url: String, error: codec::OpenError },
+    #[error("volume {url}: {error}")]
     Store { url: String, error: objects::OpenError },
     #[error("volume {url}, objects at {bucket}: {error}")]
     Probe { url: String, bucket: String, error: ProbeError },
@@ -47,6 +50,8 @@ pub enum VolumeError {
     OtherName { url: String, found: String, given: String },
     #[error("volume {url}: {what} is {old} and stays so: make a new volume for another value")]
     Fixed { url: String, what: &'static str, old: String },
+    #[error("volume {0} is encrypted with another private key, and stays so: make a new volume for this one")]
+    OtherKey(String),
     #[error(
         "volume {0}: somebody else changed its settings just now: look with zest status {0}, then try again"
     )]

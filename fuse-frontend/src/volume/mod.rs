@@ -2,6 +2,7 @@
 //! begins here.
 
 pub mod backing;
+pub mod codec;
 pub mod create;
 pub mod error;
 pub mod gate;
@@ -14,6 +15,7 @@ pub use error::VolumeError;
 use crate::meta_url::MetaUrl;
 use std::path::Path;
 use std::sync::Arc;
+use zest_data::BlockCodec;
 use zest_host::objects::{self, Store};
 use zest_host::secrets;
 use zest_metadata::Engine;
@@ -72,6 +74,11 @@ impl Volume {
         Ok(World { objects: Arc::new(store), ..self.world.clone() })
     }
 
+    /// What encodes and decodes the volume's objects.
+    pub fn codec(&self) -> Result<Arc<BlockCodec>, VolumeError> {
+        codec::open(&self.url, &self.settings).map(Arc::new)
+    }
+
     /// The records, as everybody knows them.
     #[must_use]
     pub fn records(&self) -> Arc<dyn Engine> {
@@ -89,8 +96,9 @@ fn is_directory(settings: &Settings) -> bool {
 /// into the place it came from.
 pub fn open_store(url: &MetaUrl, settings: &Settings) -> Result<Store, VolumeError> {
     let wrong = |error| VolumeError::Store { url: url.to_string(), error };
-    let beside = url.local().map(|place| place.objects()).filter(|_| is_directory(settings));
-    if let Some(beside) = beside.filter(|beside| holds(beside, settings)) {
+    let one = is_directory(settings) && settings.shards <= 1;
+    let beside = url.local().map(|place| place.objects()).filter(|_| one);
+    if let Some(beside) = beside.filter(|beside| codec::holds(beside, settings)) {
         if !same(&beside, Path::new(&settings.bucket)) {
             tracing::info!(
                 "objects are taken from {}, beside the records, not from {}",
@@ -103,11 +111,6 @@ pub fn open_store(url: &MetaUrl, settings: &Settings) -> Result<Store, VolumeErr
     // MinIO is S3 with the bucket in the path, which is how an address with a path is read anyway.
     let storage = if settings.storage == "minio" { "s3".into() } else { settings.storage.clone() };
     objects::open(&Settings { storage, ..settings.clone() }).map_err(wrong)
-}
-
-fn holds(folder: &Path, settings: &Settings) -> bool {
-    let uuid = std::fs::read(folder.join(&settings.name).join("juicefs_uuid"));
-    uuid.is_ok_and(|uuid| uuid == settings.uuid.as_bytes())
 }
 
 fn same(one: &Path, other: &Path) -> bool {

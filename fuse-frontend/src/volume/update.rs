@@ -1,7 +1,8 @@
 //! Changing the settings of a volume. Source: volume format, rules on creation and update.
 
 use super::create::check_store;
-use super::{Backing, VolumeError, bare_world, holds, is_directory, open_store, same, stored_settings};
+use super::codec::{self, holds};
+use super::{Backing, VolumeError, bare_world, is_directory, open_store, same, stored_settings};
 use crate::meta_url::MetaUrl;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,6 +80,9 @@ pub async fn update(
     secrets::show(&mut old).map_err(|error| VolumeError::Secret { url: url.to_string(), error })?;
     let new = change(&old)?;
     new.check().map_err(|error| VolumeError::Settings { url: url.to_string(), error })?;
+    if (&new.encrypt_key, &new.encrypt_algo) != (&old.encrypt_key, &old.encrypt_algo) {
+        codec::open(url, &new)?;
+    }
     if new == old {
         return Ok((old, new));
     }

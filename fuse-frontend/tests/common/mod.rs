@@ -24,7 +24,7 @@ pub struct Said {
 }
 
 impl Said {
-    fn of(output: Output) -> Said {
+    pub fn of(output: Output) -> Said {
         Said {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -66,7 +66,8 @@ impl Place {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zest"));
         command.args(args).current_dir(self.temp.path()).stdin(Stdio::null());
-        for name in ["ACCESS_KEY", "SECRET_KEY", "SESSION_TOKEN", "JFS_S3_VHOST_STYLE"] {
+        for name in ["ACCESS_KEY", "SECRET_KEY", "SESSION_TOKEN", "JFS_S3_VHOST_STYLE", "JFS_RSA_PASSPHRASE"]
+        {
             command.env_remove(name);
         }
         command
