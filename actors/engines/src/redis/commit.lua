@@ -333,7 +333,17 @@ while at < #ARGV do
   else return { 2, 'unknown word ' .. tostring(what) } end
   if broken then return { 2, broken } end
 end
-for i = 1, #todo do call(unpack(todo[i])) end
+-- Who reads a key is told when others change it: what was written is read, so that this goes on.
+local wrote, seen = {}, {}
+for i = 1, #todo do
+  call(unpack(todo[i]))
+  local k = todo[i][2]
+  if not seen[k] and string.find(k, '^{?%d*}?[idc]%d') then
+    seen[k] = true
+    wrote[#wrote + 1] = k
+  end
+end
+for i = 1, #wrote, 1000 do call('EXISTS', unpack(wrote, i, math.min(i + 999, #wrote))) end
 for i = 1, #shown do shown[i] = attrs[shown[i]] end
 for i = 1, #lists do lists[i] = chunks[lists[i]] end
 for i = 1, #numbers do numbers[i] = look(numbers[i]) end

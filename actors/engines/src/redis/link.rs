@@ -242,6 +242,13 @@ impl Core {
         }
     }
 
+    /// The server tells no more than it was asked for: what is changed on other connections of ours is not heard in
+    /// time.
+    pub(crate) fn stop_pushes(&self) {
+        self.pushes.store(false, Ordering::Relaxed);
+        self.tell(&Changed::Anything);
+    }
+
     fn tell(&self, what: &Changed) {
         if let Some(listener) = &*self.listener.lock() {
             listener.changed(what);
@@ -375,7 +382,7 @@ impl Core {
         };
         let mut driver = driver.fuse();
         if self.pushes.load(Ordering::Relaxed) {
-            let track = push::tracking(&self.prefix);
+            let track = push::tracking();
             let asked = connection.send_packed_command(&track).fuse();
             futures::pin_mut!(asked);
             let on = futures::select! { answer = asked => answer.is_ok(), () = driver => false };

@@ -39,7 +39,7 @@ use zest_world::{Dial, World};
 pub struct ConnectOptions {
     /// Commit by script; otherwise by WATCH, MULTI and EXEC.
     pub scripts: bool,
-    /// Ask the server to tell what others change.
+    /// Ask the server to tell what others change; only with scripts.
     pub push: bool,
 }
 
@@ -67,7 +67,7 @@ impl RedisEngine {
         world: &World,
         options: ConnectOptions,
     ) -> Result<RedisEngine, ConnectError> {
-        let link = Link::open(url, dial, world, options.push).await?;
+        let link = Link::open(url, dial, world, options.push && options.scripts).await?;
         let places = Places { prefix: link.prefix().to_vec() };
         Ok(RedisEngine {
             link,
@@ -136,6 +136,7 @@ impl RedisEngine {
                 Err(Miss::Server(error)) if is(&error, ServerErrorKind::NoScript) => by_name = false,
                 Err(Miss::Server(error)) if no_scripts(&error) => {
                     self.scripts.store(false, Ordering::Relaxed);
+                    self.link.core.stop_pushes();
                     self.world.trace.complain(&format!(
                         "metadata server {} runs no scripts ({error}): changes take more round trips",
                         self.url()

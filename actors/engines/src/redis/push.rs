@@ -1,19 +1,17 @@
-//! What a Redis tells of changes that others made: client-side caching in broadcast mode. A key names what
-//! changed; a directory is named as a whole. Pure.
+//! What a Redis tells of changes that others made: client-side caching. The server remembers which keys were read
+//! on this connection, and tells once when somebody else changes one of them. Broadcast mode is not used: there the
+//! server tells us our own changes too, and when told not to (NOLOOP) it forgets what others change under the same
+//! key before its next round. Here our own changes are left out exactly, also those of scripts; a script reads what
+//! it wrote, so that the server goes on remembering it. A directory is named as a whole. Pure.
 
 use redis::{Cmd, PushInfo, PushKind, Value};
 use zest_metadata::Changed;
 use zest_types::Ino;
 
-/// Asks to be told of attributes, entries and chunk lists, also of what this connection changes itself. The server
-/// could leave that out (NOLOOP), but then it forgets, too, what others change under the same key before its next
-/// round of pushes: it notes only who was first.
-pub(crate) fn tracking(prefix: &[u8]) -> Cmd {
+/// Asks to be told of changes to what was read here, by anybody else.
+pub(crate) fn tracking() -> Cmd {
     let mut command = redis::cmd("CLIENT");
-    command.arg("TRACKING").arg("ON").arg("BCAST");
-    for letter in [b"i", b"d", b"c"] {
-        command.arg("PREFIX").arg([prefix, letter].concat());
-    }
+    command.arg("TRACKING").arg("ON").arg("NOLOOP");
     command
 }
 

@@ -12,7 +12,7 @@ use zest_types::{Attr, Errno, FileType, Handle, Ino, Name, Response, ServeResult
 impl Task {
     pub(super) async fn open(&self, ino: Ino, flags: u32) -> ServeResult {
         let flags = OpenFlags(flags);
-        let (file, attr) = self.register(ino).await?;
+        let (file, attr) = self.register(ino, false).await?;
         match self.finish_open(ino, &attr, flags, true).await {
             Ok(()) => {
                 let keep_cache = self.shared.exclusive || self.settle(ino, &attr);
@@ -37,7 +37,7 @@ impl Task {
         let (kind, target, existing_ok) = (FileType::File, Vec::new(), !flags.exclusive());
         let op = Op::Make { parent, name, kind, mode, umask, rdev: 0, target, existing_ok };
         let Outcome::Node { ino, created, .. } = self.change(op).await? else { return Err(Errno::EIO) };
-        let (file, mut attr) = self.register(ino).await?;
+        let (file, mut attr) = self.register(ino, created).await?;
         if !created {
             if let Err(errno) = self.finish_open(ino, &attr, flags, true).await {
                 self.shared.files.close(ino);
@@ -50,9 +50,13 @@ impl Task {
 
     /// Counts the file as open and sees its attributes, in this order: a removal that comes later finds it open,
     /// one that came before has taken the attributes with it.
-    async fn register(&self, ino: Ino) -> Result<(Arc<OpenFile>, Attr), Errno> {
+    /// Of a file that was `created` for this open a view tells as much as the engine.
+    async fn register(&self, ino: Ino, created: bool) -> Result<(Arc<OpenFile>, Attr), Errno> {
         for _ in 0..limits::TXN_RETRIES {
             if let Some(file) = self.shared.files.open(ino) {
+                if let Some(attr) = self.shared.attr(ino).filter(|attr| created && attr.nlink > 0) {
+                    return Ok((file, attr));
+                }
                 return match self.opening_attr(ino).await {
                     Ok(attr) => Ok((file, attr)),
                     Err(errno) => {
