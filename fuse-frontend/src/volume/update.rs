@@ -1,7 +1,7 @@
 //! Changing the settings of a volume. Source: volume format, rules on creation and update.
 
-use super::create::check_store;
 use super::codec::{self, holds};
+use super::create::check_store;
 use super::{Backing, VolumeError, bare_world, is_directory, open_store, same, stored_settings};
 use crate::meta_url::MetaUrl;
 use std::path::Path;
