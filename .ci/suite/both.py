@@ -150,8 +150,10 @@ class Run:
             wanted = errno.ENOTEMPTY
         got = outcome(lambda: os.rename(path, self.path(side, to)))
         if got == errno.ESTALE:
-            # The kernel knows the directory under its old name, and can't move it there while it renames.
-            os.lstat(path)
+            # The kernel knows a directory under the name it had before the other side moved it, and can't correct
+            # that in the middle of a rename.
+            outcome(lambda: os.lstat(path))
+            outcome(lambda: os.lstat(self.path(side, to)))
             got = outcome(lambda: os.rename(path, self.path(side, to)))
         self.expect(f"rename {name} {'/'.join(to)}", got, wanted)
         if not wanted:
