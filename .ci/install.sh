@@ -10,6 +10,7 @@ want fio fio
 want sqlite3 sqlite3
 want git git
 want setfacl acl
+want chattr e2fsprogs
 want cc build-essential
 want python3 python3
 want redis-server redis-server

@@ -9,7 +9,7 @@ use zest_types::{Ino, Name, SliceId};
 
 fn key(choice: u8) -> Key {
     let (ino, name) = (Ino(7), Name::new(b"name").expect("legal"));
-    match choice % 17 {
+    match choice % 19 {
         0 => Key::Attr(ino),
         1 => Key::Dentry(ino, name),
         2 => Key::Parent { ino, parent: Ino(1) },
@@ -26,6 +26,8 @@ fn key(choice: u8) -> Key {
         13 => Key::DirStat(ino),
         14 => Key::DirQuota(ino),
         15 => Key::Counter(Counter::UsedSpace),
+        16 => Key::Counter(Counter::AclMaxId),
+        17 => Key::AclRule(1),
         _ => Key::Counter(Counter::LastCleanupFiles),
     }
 }

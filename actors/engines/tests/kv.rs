@@ -117,6 +117,7 @@ fn stored() -> impl Strategy<Value = (Key, Record)> {
         (any::<u32>().prop_map(Key::GroupQuota), quota()),
         (any::<u32>().prop_map(Key::AclRule), bytes()),
         (Just(Key::Counter(Counter::UsedSpace)), count()),
+        (Just(Key::Counter(Counter::AclMaxId)), count()),
         (Just(Key::Counter(Counter::LastCleanupTrash)), stamp()),
     ]
 }

@@ -1,16 +1,18 @@
 //! The MetadataActor: a bounded mailbox in front of `core`. It decides nothing itself; each message becomes one
 //! task on the actor's thread, so that requests wait for the engine side by side.
 
+use crate::clone;
 use crate::engine::Found;
 use crate::key::{Counter, Key, Scan};
 use crate::op::{Op, Outcome};
 use crate::record::Record;
+use crate::restore::{self, Restored};
 use crate::session;
 use crate::transact::MetaCore;
 use actix::{Actor, Context, Handler, Message, ResponseFuture, Supervised};
 use std::ops::Range;
 use std::sync::Arc;
-use zest_types::{Caller, Errno, limits};
+use zest_types::{Caller, Errno, Ino, limits};
 
 /// Serves changes and reads of metadata.
 pub struct MetadataActor {
@@ -43,6 +45,44 @@ pub struct Change {
     pub caller: Caller,
     /// What is wanted.
     pub op: Op,
+}
+
+/// Clone a file or a tree; the copy is the answer.
+#[derive(Message)]
+#[rtype(result = "Result<Ino, Errno>")]
+pub struct Clone {
+    /// Who asks.
+    pub caller: Caller,
+    /// What is wanted.
+    pub job: clone::Job,
+}
+
+/// Bring back what lies in an hour directory of the trash.
+#[derive(Message)]
+#[rtype(result = "Result<Restored, Errno>")]
+pub struct Restore {
+    /// The hour directory.
+    pub hour: Ino,
+    /// Whether entries go back to where they were.
+    pub back: bool,
+}
+
+impl Handler<Clone> for MetadataActor {
+    type Result = ResponseFuture<Result<Ino, Errno>>;
+
+    fn handle(&mut self, message: Clone, _: &mut Self::Context) -> Self::Result {
+        let core = Arc::clone(&self.core);
+        Box::pin(async move { clone::clone(&core, message.caller, &message.job).await })
+    }
+}
+
+impl Handler<Restore> for MetadataActor {
+    type Result = ResponseFuture<Result<Restored, Errno>>;
+
+    fn handle(&mut self, message: Restore, _: &mut Self::Context) -> Self::Result {
+        let core = Arc::clone(&self.core);
+        Box::pin(async move { restore::restore(&core, message.hour, message.back).await })
+    }
 }
 
 /// Read records; the views learn them.
@@ -80,12 +120,29 @@ pub struct SyncRecords;
 #[rtype(result = "Result<(), Errno>")]
 pub struct Beat(pub u64);
 
+/// End the sessions that were silent for too long, all but this one, if it is this client's turn.
+#[derive(Message)]
+#[rtype(result = "Result<(), Errno>")]
+pub struct EndSilent(pub u64);
+
+impl Handler<EndSilent> for MetadataActor {
+    type Result = ResponseFuture<Result<(), Errno>>;
+
+    fn handle(&mut self, message: EndSilent, _: &mut Self::Context) -> Self::Result {
+        let core = Arc::clone(&self.core);
+        Box::pin(async move { session::end_silent(&core, message.0).await })
+    }
+}
+
 impl Handler<Beat> for MetadataActor {
     type Result = ResponseFuture<Result<(), Errno>>;
 
     fn handle(&mut self, message: Beat, _: &mut Self::Context) -> Self::Result {
         let core = Arc::clone(&self.core);
-        Box::pin(async move { session::beat(&core, message.0).await })
+        Box::pin(async move {
+            session::beat(&core, message.0).await?;
+            core.look_for_quotas().await
+        })
     }
 }
 

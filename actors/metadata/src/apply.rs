@@ -52,6 +52,8 @@ pub fn changed(attr: &Attr, delta: &AttrDelta) -> Option<Attr> {
     new.gid = delta.gid.unwrap_or(new.gid);
     new.flags = delta.flags.unwrap_or(new.flags);
     new.parent = delta.parent.unwrap_or(new.parent);
+    new.access_acl = delta.access_acl.unwrap_or(new.access_acl);
+    new.default_acl = delta.default_acl.unwrap_or(new.default_acl);
     new.length = delta.length.unwrap_or(new.length).max(delta.grow_length.unwrap_or(0));
     new.atime = delta.atime.unwrap_or(new.atime);
     new.mtime = delta.mtime.unwrap_or(new.mtime);
@@ -143,7 +145,20 @@ impl Work<'_> {
             Write::Delete(key) => {
                 self.written.insert(key.clone(), None);
             }
-            Write::Attr(ino, delta) => self.change(*ino, delta)?,
+            Write::Attr(ino, delta) => {
+                self.change(*ino, delta)?;
+            }
+            Write::Resize { ino, delta, quotas } => {
+                let space = self.change(*ino, delta)?;
+                for quota in quotas.iter().filter(|_| space != 0) {
+                    self.charge(quota, space, 0)?;
+                }
+            }
+            Write::Charge { quota, ino, sign } => {
+                let (_, space) = shown(&self.attr(*ino)?).ok_or_else(|| too_long(*ino))?;
+                self.charge(quota, i64::from(*sign) * space, i64::from(*sign))?;
+            }
+            Write::AddQuota { quota, space, inodes } => self.charge(quota, *space, *inodes)?,
             Write::Append(ino, index, added) => self.append(Key::Chunk(*ino, *index), added, true)?,
             Write::AppendIfPresent(ino, index, added) => {
                 self.append(Key::Chunk(*ino, *index), added, false)?;
@@ -179,24 +194,26 @@ impl Work<'_> {
         }
     }
 
-    /// Changes a node, and what follows from a new length.
-    fn change(&mut self, ino: Ino, delta: &AttrDelta) -> Result<(), EngineError> {
+    /// Changes a node, and what follows from a new length; tells by how much its space grew.
+    fn change(&mut self, ino: Ino, delta: &AttrDelta) -> Result<i64, EngineError> {
         let key = Key::Attr(ino);
         let old = self.attr(ino)?;
         let new = changed(&old, delta).ok_or_else(|| damaged(&key, "the link count leaves its range"))?;
+        let mut growth = 0;
         if new.is_file() && new.length != old.length {
             let (old_length, old_space) = shown(&old).ok_or_else(|| too_long(ino))?;
             let (length, space) = shown(&new).ok_or_else(|| too_long(ino))?;
-            self.add(Key::Counter(Counter::UsedSpace), space - old_space)?;
+            growth = space - old_space;
+            self.add(Key::Counter(Counter::UsedSpace), growth)?;
             // A node without a name is in no directory's statistics.
             let holders = if old.nlink == 0 { Vec::new() } else { self.holders(ino, &old)? };
             for (dir, count) in holders {
                 let times = |n: i64| n.checked_mul(count).ok_or_else(|| too_long(ino));
-                self.account(dir, [times(length - old_length)?, times(space - old_space)?, 0])?;
+                self.account(dir, [times(length - old_length)?, times(growth)?, 0])?;
             }
         }
         self.put(key, Record::Attr(new));
-        Ok(())
+        Ok(growth)
     }
 
     /// Directories that hold the node, and how often.
@@ -247,11 +264,29 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Adds to the statistics of a directory: bytes, space, entries.
+    /// Adds to the usage of a quota. A directory without a quota keeps none; users and groups are counted from
+    /// the first node they have, with or without a limit.
+    fn charge(&mut self, key: &Key, space: i64, inodes: i64) -> Result<(), EngineError> {
+        let (max_space, max_inodes, old_space, old_inodes) = match (self.get(key)?, key) {
+            (Some(Record::Quota { max_space, max_inodes, used_space, used_inodes }), _) => {
+                (max_space, max_inodes, used_space, used_inodes)
+            }
+            (None, Key::DirQuota(_)) => return Ok(()),
+            (None, Key::UserQuota(_) | Key::GroupQuota(_)) => (-1, -1, 0, 0),
+            _ => return Err(damaged(key, "not a quota")),
+        };
+        let sum =
+            |a: i64, b: i64| a.checked_add(b).ok_or_else(|| damaged(key, "the number leaves its range"));
+        let (used_space, used_inodes) = (sum(old_space, space)?, sum(old_inodes, inodes)?);
+        self.put(key.clone(), Record::Quota { max_space, max_inodes, used_space, used_inodes });
+        Ok(())
+    }
+
+    /// Adds to the statistics of a directory: bytes, space, entries. Absent ones are not known and stay absent.
     fn account(&mut self, dir: Ino, amounts: [i64; 3]) -> Result<(), EngineError> {
         let key = Key::DirStat(dir);
         let old = match self.get(&key)? {
-            None => [0; 3],
+            None => return Ok(()),
             Some(Record::DirStat { length, space, inodes }) => [length, space, inodes],
             Some(_) => return Err(damaged(&key, "not directory statistics")),
         };
@@ -296,7 +331,12 @@ impl Scan {
             (Scan::Deleted { .. }, Key::Deleted { .. })
             | (Scan::Sustained { .. }, Key::Sustained { .. })
             | (Scan::Sessions { .. }, Key::SessionExpiry(_))
-            | (Scan::SliceRefs { .. }, Key::SliceRef { .. }) => true,
+            | (Scan::SliceRefs { .. }, Key::SliceRef { .. })
+            | (Scan::DirQuotas { .. }, Key::DirQuota(_))
+            | (Scan::Delayed { .. }, Key::DelayedSlices { .. })
+            | (Scan::Detached { .. }, Key::Detached(_))
+            | (Scan::Flocks { .. }, Key::Flocks(_))
+            | (Scan::RangeLocks { .. }, Key::RangeLocks(_)) => true,
             _ => false,
         }
     }
@@ -305,13 +345,16 @@ impl Scan {
     #[must_use]
     pub fn limit(&self) -> usize {
         match self {
-            Scan::Parents(_) | Scan::Xattrs(_) => usize::MAX,
+            Scan::Parents(_) | Scan::Xattrs(_) | Scan::Flocks { .. } | Scan::RangeLocks { .. } => usize::MAX,
             Scan::Dentries { limit, .. }
             | Scan::Chunks { limit, .. }
             | Scan::Deleted { limit }
             | Scan::Sustained { limit }
             | Scan::Sessions { limit }
-            | Scan::SliceRefs { limit } => *limit,
+            | Scan::SliceRefs { limit }
+            | Scan::DirQuotas { limit }
+            | Scan::Delayed { limit }
+            | Scan::Detached { limit } => *limit,
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct AttrDelta {
     pub gid: Option<u32>,
     pub flags: Option<u8>,
     pub parent: Option<Ino>,
+    pub access_acl: Option<u32>,
+    pub default_acl: Option<u32>,
     /// Sets the length.
     pub length: Option<u64>,
     pub atime: Option<Time>,
@@ -89,7 +91,8 @@ pub enum Write {
     Add(Key, i64),
     /// Removes all records the scan finds.
     DeleteAll(Scan),
-    /// The node, as found, joins (`+1`) or leaves (`−1`) the statistics of a directory.
+    /// The node, as found, joins (`+1`) or leaves (`−1`) the statistics of a directory, where those are known: an
+    /// absent record stays absent.
     Account {
         /// The directory.
         dir: Ino,
@@ -97,6 +100,36 @@ pub enum Write {
         ino: Ino,
         /// 1 or −1.
         sign: i8,
+    },
+    /// The node, as found, joins (`+1`) or leaves (`−1`) the usage of a quota: its space, and one inode. A missing
+    /// directory quota stays missing; a missing one of a user or group is made, without limits.
+    Charge {
+        /// `Key::DirQuota`, `Key::UserQuota` or `Key::GroupQuota`.
+        quota: Key,
+        /// The node.
+        ino: Ino,
+        /// 1 or −1.
+        sign: i8,
+    },
+    /// As [`Write::Attr`], and the change of the node's space also moves the usage of these quotas, once for each
+    /// time one is named.
+    Resize {
+        /// The node.
+        ino: Ino,
+        /// What changes.
+        delta: AttrDelta,
+        /// Quotas, as in [`Write::Charge`].
+        quotas: Vec<Key>,
+    },
+    /// Adds to the usage of a quota what was counted before, when a whole tree moves. Missing ones as in
+    /// [`Write::Charge`].
+    AddQuota {
+        /// As in [`Write::Charge`].
+        quota: Key,
+        /// Bytes.
+        space: i64,
+        /// Nodes.
+        inodes: i64,
     },
     /// The node, as found, joins or leaves the volume's used space and number of inodes.
     Usage {

@@ -19,6 +19,7 @@ pub fn problems(records: &RecordMap) -> Vec<String> {
     count.check_nodes();
     count.check_stats();
     count.check_usage();
+    count.check_quotas();
     count.check_content();
     count.problems
 }
@@ -34,8 +35,12 @@ struct Recount {
     parents: BTreeMap<Ino, BTreeMap<Ino, i64>>,
     stats: BTreeMap<Ino, [i64; 3]>,
     counters: BTreeMap<Counter, i64>,
+    dir_quotas: BTreeMap<Ino, [i64; 2]>,
+    owner_quotas: BTreeMap<Key, [i64; 2]>,
     sustained: BTreeSet<Ino>,
     deleted: BTreeSet<Ino>,
+    /// Copies in the making, which have no name yet.
+    detached: BTreeSet<Ino>,
     symlinks: BTreeMap<Ino, u64>,
     xattrs: BTreeSet<Ino>,
     chunks: BTreeSet<Ino>,
@@ -96,11 +101,24 @@ impl Recount {
             }
             (Key::Counter(_), Record::Stamp(_))
             | (Key::Setting | Key::SessionInfo(_) | Key::AclRule(_), Record::Bytes(_))
-            | (Key::SessionExpiry(_) | Key::Detached(_), Record::Stamp(_))
+            | (Key::SessionExpiry(_), Record::Stamp(_))
             | (Key::Flocks(_), Record::Flocks(_))
-            | (Key::RangeLocks(_), Record::RangeLocks(_))
-            | (Key::DelayedSlices { .. }, Record::SliceList(_))
-            | (Key::DirQuota(_) | Key::UserQuota(_) | Key::GroupQuota(_), Record::Quota { .. }) => {}
+            | (Key::RangeLocks(_), Record::RangeLocks(_)) => {}
+            (Key::Detached(ino), Record::Stamp(_)) => {
+                self.detached.insert(*ino);
+            }
+            // What compaction replaced keeps its references until it was kept long enough.
+            (Key::DelayedSlices { .. }, Record::SliceList(list)) => {
+                for slice in list {
+                    *self.shown.entry(*slice).or_default() += 1;
+                }
+            }
+            (Key::DirQuota(dir), Record::Quota { used_space, used_inodes, .. }) => {
+                self.dir_quotas.insert(*dir, [*used_space, *used_inodes]);
+            }
+            (Key::UserQuota(_) | Key::GroupQuota(_), Record::Quota { used_space, used_inodes, .. }) => {
+                self.owner_quotas.insert(key.clone(), [*used_space, *used_inodes]);
+            }
             _ => self.wrong(format!("{key:?} holds what does not belong there: {record:?}")),
         }
     }
@@ -131,8 +149,11 @@ impl Recount {
                 continue;
             }
             let count: i64 = names.values().sum();
-            if i64::from(attr.nlink) != count {
+            if i64::from(attr.nlink) != count && !self.detached.contains(ino) {
                 wrong.push(format!("{ino} has {count} names and link count {}", attr.nlink));
+            }
+            if self.detached.contains(ino) {
+                continue;
             }
             if attr.nlink == 0 {
                 if !self.sustained.contains(ino) {
@@ -167,6 +188,7 @@ impl Recount {
 
     fn check_directory(&self, ino: Ino, attr: &Attr, names: &BTreeMap<Ino, i64>, wrong: &mut Vec<String>) {
         let top = ino == Ino::ROOT || ino == Ino::TRASH;
+        let top = top || (self.detached.contains(&ino) && names.is_empty());
         if !top && (names.len() != 1 || names.get(&attr.parent) != Some(&1)) {
             wrong.push(format!("directory {ino} says it is in {}, but is in {names:?}", attr.parent));
         }
@@ -178,7 +200,7 @@ impl Recount {
             wrong.push(format!("directory {ino} has link count {}, not {expected}", attr.nlink));
         }
         let (mut at, mut steps) = (ino, 0);
-        while at != Ino::ROOT && at != Ino::TRASH {
+        while at != Ino::ROOT && at != Ino::TRASH && !self.detached.contains(&at) {
             steps += 1;
             match self.attrs.get(&at) {
                 Some(attr) if steps <= self.attrs.len() => at = attr.parent,
@@ -201,8 +223,9 @@ impl Recount {
                 let amounts = [signed(length), signed(align4k(length)), 1];
                 sum.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
             }
-            let stat = self.stats.get(dir).copied().unwrap_or_default();
-            if stat != sum {
+            // Absent statistics were never counted; they are no zeros.
+            let Some(stat) = self.stats.get(dir) else { continue };
+            if *stat != sum {
                 wrong.push(format!("directory {dir} has statistics {stat:?}, not {sum:?}"));
             }
         }
@@ -211,8 +234,7 @@ impl Recount {
 
     fn check_usage(&mut self) {
         let counted = || self.attrs.iter().filter(|(ino, _)| **ino != Ino::ROOT && **ino != Ino::TRASH);
-        let space: i64 =
-            counted().map(|(_, a)| if a.is_file() { signed(align4k(a.length)) } else { 4096 }).sum();
+        let space: i64 = counted().map(|(_, attr)| cost(attr)).sum();
         let inodes = counted().count() as i64;
         for (counter, expected) in [(Counter::UsedSpace, space), (Counter::TotalInodes, inodes)] {
             let found = self.counters.get(&counter).copied().unwrap_or(0);
@@ -220,6 +242,40 @@ impl Recount {
                 self.wrong(format!("{counter:?} is {found}, not {expected}"));
             }
         }
+    }
+
+    /// A directory's quota counts what is below it, each name once; where users and groups are counted, each counts
+    /// what it owns.
+    fn check_quotas(&mut self) {
+        let mut wrong = Vec::new();
+        for (dir, used) in &self.dir_quotas {
+            let (mut sum, mut below) = ([0i64; 2], vec![*dir]);
+            while let Some(dir) = below.pop() {
+                for (kind, ino) in self.children.get(&dir).into_iter().flatten() {
+                    sum = [sum[0] + self.attrs.get(ino).map_or(4096, cost), sum[1] + 1];
+                    below.extend((*kind == FileType::Directory && sum[1] < 1 << 20).then_some(*ino));
+                }
+            }
+            if sum != *used {
+                wrong.push(format!("the quota of {dir} says {used:?}, not {sum:?}"));
+            }
+        }
+        let mut owned: BTreeMap<Key, [i64; 2]> = BTreeMap::new();
+        for (_, attr) in self.attrs.iter().filter(|(ino, _)| **ino != Ino::ROOT && !ino.is_trash()) {
+            for key in [Key::UserQuota(attr.uid), Key::GroupQuota(attr.gid)] {
+                let sum = owned.entry(key).or_default();
+                *sum = [sum[0] + cost(attr), sum[1] + 1];
+            }
+        }
+        let keys: BTreeSet<&Key> = owned.keys().chain(self.owner_quotas.keys()).collect();
+        for key in keys.into_iter().filter(|_| !self.owner_quotas.is_empty()) {
+            let of = |all: &BTreeMap<Key, [i64; 2]>| all.get(key).copied().unwrap_or_default();
+            let (used, sum) = (of(&self.owner_quotas), of(&owned));
+            if used != sum {
+                wrong.push(format!("{key:?} says {used:?}, not {sum:?}"));
+            }
+        }
+        self.problems.append(&mut wrong);
     }
 
     /// Chunk lists belong to files or to what is left of them, and slices know how often they are shown.
@@ -244,6 +300,11 @@ impl Recount {
         }
         self.problems.append(&mut wrong);
     }
+}
+
+/// What a node costs.
+fn cost(attr: &Attr) -> i64 {
+    if attr.is_file() { signed(align4k(attr.length)) } else { 4096 }
 }
 
 fn signed(n: u64) -> i64 {

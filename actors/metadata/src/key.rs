@@ -13,6 +13,8 @@ pub enum Counter {
     NextTrash,
     UsedSpace,
     TotalInodes,
+    /// The highest id of an access rule.
+    AclMaxId,
     LastCleanupSessions,
     LastCleanupFiles,
     LastCleanupTrash,
@@ -55,7 +57,7 @@ pub enum Key {
     SessionInfo(u64),
     /// A file that was deleted while this session had it open: `Record::Mark`.
     Sustained { session: u64, ino: Ino },
-    /// `Record::DirStat`.
+    /// `Record::DirStat`; absent means that nobody has counted, not that there is nothing.
     DirStat(Ino),
     /// `Record::Stamp`.
     Detached(Ino),
@@ -89,4 +91,14 @@ pub enum Scan {
     Sessions { limit: usize },
     /// Slice counters.
     SliceRefs { limit: usize },
+    /// Directory quotas.
+    DirQuotas { limit: usize },
+    /// Slices that compaction replaced.
+    Delayed { limit: usize },
+    /// Nodes that are being made outside of the tree.
+    Detached { limit: usize },
+    /// Whole-file locks: at least the records in which this session has one.
+    Flocks { session: u64 },
+    /// Locks on ranges: at least the records in which this session has one.
+    RangeLocks { session: u64 },
 }

@@ -1,9 +1,12 @@
 //! The meaning of file requests: records, rules as pure functions from records to change sets, views, locks,
 //! and the MetadataActor in front of them. Knows no engine, no bytes of a record, no file content.
 
+pub mod acl;
 pub mod actor;
 pub mod apply;
 pub mod change;
+pub mod clone;
+pub mod compaction;
 pub mod consistency;
 pub mod engine;
 pub mod format;
@@ -11,6 +14,7 @@ pub mod key;
 pub mod map;
 pub mod op;
 pub mod record;
+pub mod restore;
 pub mod rules;
 pub mod session;
 pub mod snapshot;

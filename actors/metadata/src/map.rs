@@ -64,5 +64,10 @@ fn first_key(scan: &Scan) -> Option<Key> {
         Scan::Sustained { .. } => Key::Sustained { session: 0, ino: Ino(0) },
         Scan::Sessions { .. } => Key::SessionExpiry(0),
         Scan::SliceRefs { .. } => Key::SliceRef { id: SliceId(0), size: 0 },
+        Scan::DirQuotas { .. } => Key::DirQuota(Ino(0)),
+        Scan::Delayed { .. } => Key::DelayedSlices { stamp: i64::MIN, id: SliceId(0) },
+        Scan::Detached { .. } => Key::Detached(Ino(0)),
+        Scan::Flocks { .. } => Key::Flocks(Ino(0)),
+        Scan::RangeLocks { .. } => Key::RangeLocks(Ino(0)),
     })
 }

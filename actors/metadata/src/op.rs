@@ -1,7 +1,20 @@
 //! What the rules are asked, what they are told about this client, and what comes out besides the change set.
 
+use crate::key::{Counter, Key};
+use std::collections::BTreeSet;
 use zest_types::request::{Fallocate, LockKind, RangeLock, RenameMode, SetAttr, XattrMode};
 use zest_types::{Attr, Caller, FileType, Ino, Name, SliceId, SliceRecord, Time};
+
+/// How a node is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloneMode {
+    /// Owner, mode and times are kept.
+    pub keep: bool,
+    /// Bits the mode loses where it is not kept.
+    pub umask: u16,
+    /// The directory is a copy in the making, of which nothing is asked.
+    pub inside: bool,
+}
 
 /// A change someone wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +30,38 @@ pub enum Op {
         rdev: u32,
         target: Vec<u8>,
         existing_ok: bool,
+    },
+    /// A copy that shares its content, whole in one step. A directory's copy is empty; outside of a copy it is
+    /// `EISDIR`, as `EFBIG` is for what one step can't hold: see [`Op::CloneDetached`].
+    Clone {
+        from: Ino,
+        parent: Ino,
+        name: Name,
+        mode: CloneMode,
+    },
+    /// A copy without content, on its way to a name that [`Op::Attach`] gives it.
+    CloneDetached {
+        from: Ino,
+        parent: Ino,
+        name: Name,
+        mode: CloneMode,
+    },
+    /// A detached copy is whole and gets its name.
+    Attach {
+        ino: Ino,
+        parent: Ino,
+        name: Name,
+    },
+    /// A detached copy is given up; it must be empty.
+    Discard {
+        ino: Ino,
+    },
+    /// An entry of an hour directory goes to a free name elsewhere, be it in a directory that lies in the trash.
+    Restore {
+        hour: Ino,
+        name: Name,
+        parent: Ino,
+        new_name: Name,
     },
     Unlink {
         parent: Ino,
@@ -89,6 +134,17 @@ pub enum Op {
         owner: u64,
         kind: LockKind,
     },
+    /// All locks of a session on one node go.
+    DropLocks {
+        session: u64,
+        ino: Ino,
+    },
+    /// Whether this client does a job of all clients now: once in so many seconds one of them does.
+    /// `Outcome::Blocked`: not now.
+    Gate {
+        job: Counter,
+        interval: i64,
+    },
     /// The last handle of a file that was deleted while open is gone (`session` may be a dead one).
     DropSustained {
         session: u64,
@@ -99,6 +155,22 @@ pub enum Op {
         ino: Ino,
         index: u32,
     },
+    /// A new slice, whose blocks are durable, takes the place of the first records of a chunk list but the `skipped`
+    /// ones; `seen` is how these records were when it was written. `delayed`: the replaced ones keep their objects
+    /// for as long as the trash keeps things.
+    Compact {
+        ino: Ino,
+        index: u32,
+        seen: Vec<SliceRecord>,
+        skipped: usize,
+        record: SliceRecord,
+        delayed: bool,
+    },
+    /// Slices that compaction replaced were kept long enough.
+    DropDelayed {
+        stamp: i64,
+        id: SliceId,
+    },
     /// All chunks of a deleted file are gone.
     DropDeleted {
         ino: Ino,
@@ -108,6 +180,20 @@ pub enum Op {
     DropSliceRef {
         id: SliceId,
         size: u32,
+    },
+    /// Limits of a quota: −1 for none, `None` for what is to stay. `usage` is what was counted: bytes and nodes.
+    SetQuota {
+        quota: Key,
+        max_space: Option<i64>,
+        max_inodes: Option<i64>,
+        usage: Option<(i64, i64)>,
+    },
+    DropQuota {
+        quota: Key,
+    },
+    /// The statistics of a directory that has none are counted from its entries.
+    RecountDirStat {
+        dir: Ino,
     },
     /// The directory of this hour in the trash; `EEXIST` never, an existing one is the answer.
     MakeTrashHour {
@@ -131,6 +217,12 @@ pub struct Env<'a> {
     pub trash: Option<Ino>,
     /// Limits of the volume: bytes and inodes, 0 for none.
     pub capacity: (u64, u64),
+    /// Whether the volume has access control lists.
+    pub acl: bool,
+    /// Whether usage of users and groups is kept.
+    pub user_quotas: bool,
+    /// Directories with a quota; a volume without any pays nothing.
+    pub quota_dirs: &'a BTreeSet<Ino>,
 }
 
 /// What came out of a decision, besides the records written.

@@ -4,7 +4,7 @@
 use crate::change::{ChangeSet, Write};
 use crate::engine::{CommitError, Engine};
 use crate::key::{Counter, Key, Scan};
-use crate::op::Op;
+use crate::op::{Op, Outcome};
 use crate::record::Record;
 use crate::transact::MetaCore;
 use std::time::Duration;
@@ -50,8 +50,15 @@ pub async fn beat(core: &MetaCore, session: u64) -> Result<(), Errno> {
     put(&*core.engine, &core.world, session, None, core.volume().heartbeat).await
 }
 
-/// The session is over: what it had open and removed goes for good, and its records too.
+/// The session is over: its locks go, what it had open and removed goes for good, and its records too.
 pub async fn end(core: &MetaCore, session: u64) -> Result<(), Errno> {
+    for scan in [Scan::Flocks { session }, Scan::RangeLocks { session }] {
+        for (key, record) in core.engine.scan(&scan).await.map_err(|e| core.errno(&e))? {
+            if let (Key::Flocks(ino) | Key::RangeLocks(ino), true) = (key, has_lock(&record, session)) {
+                core.change(Caller::SYSTEM, &Op::DropLocks { session, ino }).await?;
+            }
+        }
+    }
     let scan = Scan::Sustained { limit: usize::MAX };
     let held = core.engine.scan(&scan).await.map_err(|e| core.errno(&e))?;
     for (key, _) in held {
@@ -65,16 +72,40 @@ pub async fn end(core: &MetaCore, session: u64) -> Result<(), Errno> {
     commit(&*core.engine, &ChangeSet { expect: Vec::new(), write }).await
 }
 
+fn has_lock(record: &Record, session: u64) -> bool {
+    match record {
+        Record::Flocks(list) => list.iter().any(|entry| entry.owner.session == session),
+        Record::RangeLocks(list) => list.iter().any(|(owner, _)| owner.session == session),
+        _ => false,
+    }
+}
+
 /// Ends all sessions but one's own: only where nobody else can be using the volume.
 pub async fn end_dead(core: &MetaCore, own: u64) -> Result<(), Errno> {
+    end_until(core, own, i64::MAX, usize::MAX).await
+}
+
+/// Ends the sessions that were silent for too long, if it is this client's turn to.
+pub async fn end_silent(core: &MetaCore, own: u64) -> Result<(), Errno> {
+    // Nine tenths of a heartbeat, whoever looks.
+    let interval = i64::try_from(core.volume().heartbeat.as_secs() * 9 / 10).unwrap_or(i64::MAX);
+    let gate = Op::Gate { job: Counter::LastCleanupSessions, interval };
+    match core.change(Caller::SYSTEM, &gate).await? {
+        Outcome::Done => end_until(core, own, core.world.clock.now().sec, limits::DEAD_SESSIONS).await,
+        _ => Ok(()),
+    }
+}
+
+/// Ends sessions that expired until a time, at most so many.
+async fn end_until(core: &MetaCore, own: u64, until: i64, most: usize) -> Result<(), Errno> {
     let scan = Scan::Sessions { limit: usize::MAX };
     let all = core.engine.scan(&scan).await.map_err(|e| core.errno(&e))?;
-    for (key, _) in all {
-        if let Key::SessionExpiry(session) = key
-            && session != own
-        {
-            end(core, session).await?;
-        }
+    let dead = all.into_iter().filter_map(|(key, record)| match (key, record) {
+        (Key::SessionExpiry(session), Record::Stamp(at)) if session != own && at <= until => Some(session),
+        _ => None,
+    });
+    for session in dead.take(most) {
+        end(core, session).await?;
     }
     Ok(())
 }

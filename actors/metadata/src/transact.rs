@@ -13,6 +13,7 @@ use crate::unknown;
 use crate::views::Views;
 use parking_lot::Mutex;
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,10 @@ pub struct VolumeRules {
     pub capacity: (u64, u64),
     /// How often this mount's session says that it lives.
     pub heartbeat: Duration,
+    /// Whether the volume has access control lists.
+    pub acl: bool,
+    /// Whether usage of users and groups is kept.
+    pub user_quotas: bool,
 }
 
 /// State shared by the MetadataActors of a mount.
@@ -52,6 +57,10 @@ pub struct MetaCore {
     open_files: Arc<dyn OpenFiles>,
     volume: Mutex<VolumeRules>,
     inos: Mutex<Range<u64>>,
+    /// Access rules seen; they never change.
+    acl_rules: Mutex<BTreeMap<u32, Record>>,
+    /// Directories with a quota, as they were looked up last.
+    quota_dirs: Mutex<Arc<BTreeSet<Ino>>>,
     pub(crate) trash_hour: Mutex<trash::CurrentHour>,
     file_locks: Vec<tokio::sync::Mutex<()>>,
 }
@@ -95,6 +104,8 @@ impl MetaCore {
             open_files,
             volume: Mutex::new(volume),
             inos: Mutex::new(0..0),
+            acl_rules: Mutex::default(),
+            quota_dirs: Mutex::default(),
             trash_hour: Mutex::default(),
             file_locks: (0..256).map(|_| tokio::sync::Mutex::new(())).collect(),
         }
@@ -125,7 +136,8 @@ impl MetaCore {
         };
         let timed = self.with_latest_mtime(op);
         let op = timed.as_ref().unwrap_or(op);
-        let new_ino = if matches!(op, Op::Make { .. }) { self.take_ino().await? } else { Ino(0) };
+        let makes = matches!(op, Op::Make { .. } | Op::Clone { .. } | Op::CloneDetached { .. });
+        let new_ino = if makes { self.take_ino().await? } else { Ino(0) };
         let mut snapshot = Snapshot::default();
         let mut from_views = true;
         for attempt in 0..limits::TXN_RETRIES {
@@ -192,6 +204,7 @@ impl MetaCore {
         mut from_views: bool,
     ) -> Result<Decision, Errno> {
         let mut leased = false;
+        let quota_dirs = Arc::clone(&self.quota_dirs.lock());
         loop {
             let decided = {
                 let volume = self.volume();
@@ -204,6 +217,9 @@ impl MetaCore {
                     is_open: &is_open,
                     trash,
                     capacity: volume.capacity,
+                    acl: volume.acl,
+                    user_quotas: volume.user_quotas,
+                    quota_dirs: &quota_dirs,
                 };
                 rules::decide(op, snapshot, &env)
             };
@@ -230,6 +246,10 @@ impl MetaCore {
                 Want::Scan(scan) => {
                     let found = self.engine.scan(scan).await.map_err(|e| self.errno(&e))?;
                     snapshot.learn_scan(scan.clone(), found);
+                }
+                Want::Key(Key::AclRule(id)) if self.acl_rules.lock().contains_key(id) => {
+                    let rule = self.acl_rules.lock().get(id).cloned();
+                    snapshot.learn(vec![(Key::AclRule(*id), rule)]);
                 }
                 Want::Key(key) => match self.views.record(key, mono).filter(|_| from_views) {
                     Some(record) => {
@@ -283,8 +303,33 @@ impl MetaCore {
         let (mark, asked) = (self.views.begin_read(), self.world.clock.mono());
         let records = self.engine.read(&keys).await.map_err(|e| self.errno(&e))?;
         let found: Found = keys.into_iter().zip(records).collect();
+        self.remember_rules(&found);
         self.views.learn(&found, &mark, asked);
         Ok(found)
+    }
+
+    /// Looks up which directories have a quota: once a mount begins, and at every heartbeat.
+    pub async fn look_for_quotas(&self) -> Result<(), Errno> {
+        let scan = Scan::DirQuotas { limit: limits::QUOTA_DIRS };
+        let found = self.engine.scan(&scan).await.map_err(|e| self.errno(&e))?;
+        let dir = |(key, _): (Key, Record)| match key {
+            Key::DirQuota(dir) => Some(dir),
+            _ => None,
+        };
+        *self.quota_dirs.lock() = Arc::new(found.into_iter().filter_map(dir).collect());
+        Ok(())
+    }
+
+    fn remember_rules(&self, found: &Found) {
+        for (key, record) in found {
+            if let (Key::AclRule(id), Some(rule)) = (key, record) {
+                let mut rules = self.acl_rules.lock();
+                if rules.len() >= limits::ACL_RULES {
+                    rules.clear();
+                }
+                rules.insert(*id, rule.clone());
+            }
+        }
     }
 
     /// What a scan finds; with `attrs`, the attributes of all entries found are learned too.
@@ -399,11 +444,16 @@ fn own_file(op: &Op) -> Option<Ino> {
 fn written_key(write: &Write) -> Option<Key> {
     match write {
         Write::Put(key, _) | Write::Delete(key) => Some(key.clone()),
-        Write::Attr(ino, _) => Some(Key::Attr(*ino)),
+        Write::Attr(ino, _) | Write::Resize { ino, .. } => Some(Key::Attr(*ino)),
         Write::Append(ino, index, _) | Write::AppendIfPresent(ino, index, _) => {
             Some(Key::Chunk(*ino, *index))
         }
-        Write::Add(..) | Write::DeleteAll(_) | Write::Account { .. } | Write::Usage { .. } => None,
+        Write::Add(..)
+        | Write::DeleteAll(_)
+        | Write::Account { .. }
+        | Write::Usage { .. }
+        | Write::Charge { .. }
+        | Write::AddQuota { .. } => None,
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) async fn find_out(
 fn definite_key(write: &Write) -> Option<Key> {
     match write {
         Write::Put(key, _) | Write::Delete(key) => Some(key.clone()),
-        Write::Attr(ino, _) => Some(Key::Attr(*ino)),
+        Write::Attr(ino, _) | Write::Resize { ino, .. } => Some(Key::Attr(*ino)),
         Write::Append(ino, index, _) => Some(Key::Chunk(*ino, *index)),
         _ => None,
     }
@@ -53,7 +53,9 @@ fn shows(write: &Write, found: Option<&Record>) -> bool {
         }
         (Write::Put(_, put), Some(record)) => put == record,
         (Write::Delete(_), None) => true,
-        (Write::Attr(_, delta), Some(Record::Attr(attr))) => delta_shows(delta, attr),
+        (Write::Attr(_, delta) | Write::Resize { delta, .. }, Some(Record::Attr(attr))) => {
+            delta_shows(delta, attr)
+        }
         (Write::Append(_, _, added), Some(Record::Slices(list))) => added.iter().all(|s| list.contains(s)),
         _ => false,
     }
@@ -67,6 +69,8 @@ fn delta_shows(delta: &AttrDelta, attr: &zest_types::Attr) -> bool {
         && delta.gid.is_none_or(|g| g == attr.gid)
         && delta.flags.is_none_or(|f| f == attr.flags)
         && delta.parent.is_none_or(|p| p == attr.parent)
+        && delta.access_acl.is_none_or(|id| id == attr.access_acl)
+        && delta.default_acl.is_none_or(|id| id == attr.default_acl)
         && delta.length.is_none_or(|l| l == attr.length)
         && delta.grow_length.is_none_or(|l| attr.length >= l)
         && same(delta.atime, attr.atime)

@@ -16,6 +16,8 @@ fn attr() -> Attr {
     Attr::new(FileType::File, 0o644, 1, 2, Ino(1), Time::new(100, 0))
 }
 
+const NO_STAT: Record = Record::DirStat { length: 0, space: 0, inodes: 0 };
+
 fn holding(records: &[(Key, Record)]) -> RecordMap {
     RecordMap(records.iter().cloned().collect())
 }
@@ -95,6 +97,7 @@ fn writes_see_earlier_writes() {
     let mut records = RecordMap::default();
     let x = Key::Xattr(Ino(5), name("user.a"));
     records.0.insert(Key::Xattr(Ino(5), name("user.b")), Record::Bytes(vec![]));
+    records.0.insert(Key::DirStat(Ino(1)), NO_STAT);
     records
         .commit(&writing(vec![
             Write::Put(Key::Attr(Ino(5)), Record::Attr(attr())),
@@ -124,12 +127,50 @@ fn a_length_counts_once_for_each_name() {
     for (parent, n) in parents {
         world.records.0.insert(Key::Parent { ino: Ino(5), parent }, Record::Count(n));
     }
+    for dir in [1, 9] {
+        world.records.0.insert(Key::DirStat(Ino(dir)), NO_STAT);
+    }
     let grow = AttrDelta { grow_length: Some(10_000), ..AttrDelta::default() };
     world.records.commit(&writing(vec![Write::Attr(Ino(5), grow)])).unwrap();
     let stats: Vec<_> = parents.iter().map(|(dir, _)| world.records.0.get(&Key::DirStat(*dir))).collect();
     let stat = |n: i64| Record::DirStat { length: 10_000 * n, space: 8192 * n, inodes: 0 };
-    assert_eq!(stats, [Some(&stat(2)), Some(&stat(1)), None, None]);
+    // Of directory 8 nobody knows what it holds, and a length does not tell.
+    assert_eq!(stats, [Some(&stat(2)), None, Some(&stat(0)), None]);
     assert_eq!(world.used(), (8192, 0));
+}
+
+#[test]
+fn quotas_move_with_what_is_found() {
+    let quota = |max, space, inodes| Record::Quota {
+        max_space: max,
+        max_inodes: max,
+        used_space: space,
+        used_inodes: inodes,
+    };
+    let (dir, user, group) = (Key::DirQuota(Ino(1)), Key::UserQuota(1), Key::GroupQuota(2));
+    let mut records = holding(&[(Key::Attr(Ino(5)), Record::Attr(attr())), (dir.clone(), quota(50, 100, 1))]);
+    let charge = |quota: &Key, sign| Write::Charge { quota: quota.clone(), ino: Ino(5), sign };
+    let delta = AttrDelta { grow_length: Some(5000), ..AttrDelta::default() };
+    let gone = Key::DirQuota(Ino(9));
+    let quotas = vec![dir.clone(), gone.clone(), user.clone(), dir.clone()];
+    records
+        .commit(&writing(vec![
+            charge(&dir, 1),
+            charge(&gone, 1),
+            charge(&user, 1),
+            Write::Resize { ino: Ino(5), delta, quotas },
+            charge(&group, -1),
+            Write::AddQuota { quota: dir.clone(), space: -10, inodes: 7 },
+        ]))
+        .unwrap();
+    assert_eq!(records.0[&dir], quota(50, 100 + 4096 + 2 * 4096 - 10, 9));
+    assert_eq!(records.0[&user], quota(-1, 8192, 1));
+    assert_eq!(records.0[&group], quota(-1, -8192, -1));
+    assert!(!records.0.contains_key(&gone));
+    // A length that stays makes no record of anybody.
+    let same = Write::Resize { ino: Ino(5), delta, quotas: vec![Key::UserQuota(8)] };
+    records.commit(&writing(vec![same])).unwrap();
+    assert!(!records.0.contains_key(&Key::UserQuota(8)));
 }
 
 #[test]

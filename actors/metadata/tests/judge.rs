@@ -45,13 +45,11 @@ fn attr(records: &mut RecordMap, ino: Ino) -> &mut zest_types::Attr {
 fn a_missing_record_is_noticed() {
     let (whole, _) = volume();
     // Nothing is counted from these, or what is counted is nothing.
-    let dispensable = |key: &Key, record: &Record| {
-        matches!(key, Key::Xattr(..) | Key::Chunk(..))
-            || *key == Key::Attr(Ino::TRASH)
-            || *record == Record::DirStat { length: 0, space: 0, inodes: 0 }
+    let dispensable = |key: &Key| {
+        matches!(key, Key::Xattr(..) | Key::Chunk(..) | Key::DirStat(_)) || *key == Key::Attr(Ino::TRASH)
     };
     let mut needed = 0;
-    for (key, _) in whole.0.iter().filter(|(key, record)| !dispensable(key, record)) {
+    for (key, _) in whole.0.iter().filter(|(key, _)| !dispensable(key)) {
         let mut broken = whole.clone();
         broken.0.remove(key);
         assert!(!problems(&broken).is_empty(), "nobody misses {key:?}");
@@ -68,6 +66,9 @@ fn a_wrong_record_is_noticed() {
         Box::new(move |r| drop(r.0.insert(key.clone(), record.clone())))
     };
     let entry = |dir, text, kind, ino| put(Key::Dentry(dir, name(text)), Record::Dentry { kind, ino });
+    let quota = |key, used_space, used_inodes| {
+        put(key, Record::Quota { max_space: -1, max_inodes: -1, used_space, used_inodes })
+    };
     let slice = |id, size| Record::Slices(vec![SliceRecord::whole(0, SliceId(id), size)]);
     let breaks: Vec<(&str, Break)> = vec![
         ("link count of a file", Box::new(move |r| attr(r, f).nlink = 3)),
@@ -86,6 +87,8 @@ fn a_wrong_record_is_noticed() {
             "statistics of nothing",
             put(Key::DirStat(Ino(77)), Record::DirStat { length: 0, space: 0, inodes: 0 }),
         ),
+        ("directory quota", quota(Key::DirQuota(a), 4096 + 4096, 2)),
+        ("user quota", quota(Key::UserQuota(0), 1, 1)),
         ("used space", put(Key::Counter(Counter::UsedSpace), Record::Count(4096))),
         ("number of inodes", put(Key::Counter(Counter::TotalInodes), Record::Count(1))),
         ("slice shown twice", put(Key::Chunk(f, 1), slice(1, 5000))),

@@ -120,3 +120,43 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_session_that_is_over_leaves_the_locks_of_others() {
+    use LockKind::{Read, Write};
+    let (mut world, f) = locked();
+    let other = LockOwner { session: 8, owner: 1 };
+    world.run(&flock(f, 1, Read)).unwrap();
+    world.run(&range(f, 1, Write, 0, 9)).unwrap();
+    let theirs = (other, vec![LockRange { kind: 1, pid: 1, start: 20, end: 29 }]);
+    let mut owners = ranges(&world, f);
+    owners.push(theirs.clone());
+    world.records.0.insert(Key::RangeLocks(f), Record::RangeLocks(owners.clone()));
+    let ask = RangeLock { kind: Write, start: 5, end: 25, pid: 3 };
+    let me = LockOwner { session: 7, owner: 3 };
+    let holders = zest_metadata::rules::holders(&owners, me, &ask);
+    assert_eq!(holders, [LockOwner { session: 7, owner: 1 }, other]);
+
+    let drop = Op::DropLocks { session: 7, ino: f };
+    assert_eq!(world.run(&drop), Ok(Outcome::Done));
+    assert_eq!(ranges(&world, f), [theirs]);
+    assert!(!world.records.0.contains_key(&Key::Flocks(f)));
+    assert!(world.decide(&drop).unwrap().changes.is_empty());
+    world.run(&Op::DropLocks { session: 8, ino: f }).unwrap();
+    assert!(ranges(&world, f).is_empty() && !world.records.0.contains_key(&Key::RangeLocks(f)));
+    world.records.0.insert(Key::Flocks(f), Record::Mark);
+    assert_eq!(world.run(&drop), Err(Errno::EIO));
+}
+
+#[test]
+fn a_job_is_done_by_one_client_at_a_time() {
+    let mut world = World::new();
+    let gate = Op::Gate { job: zest_metadata::Counter::LastCleanupFiles, interval: 50 };
+    let late = world.decide_early(&gate).unwrap();
+    assert_eq!(world.run(&gate), Ok(Outcome::Done));
+    assert!(!world.commit_late(&late), "two clients at once");
+    assert_eq!(world.run(&gate), Ok(Outcome::Blocked));
+    world.now += 47;
+    assert_eq!(world.run(&gate), Ok(Outcome::Blocked));
+    assert_eq!(world.run(&gate), Ok(Outcome::Done));
+}

@@ -6,6 +6,8 @@ mod driver;
 
 use driver::{World, make_op, name, rmdir, unlink};
 use proptest::prelude::*;
+use zest_metadata::compaction::choose;
+use zest_metadata::op::CloneMode;
 use zest_metadata::{Key, Op, Record};
 use zest_types::limits::CHUNK_SIZE;
 use zest_types::request::{Fallocate, RenameMode, SetAttr, XattrMode};
@@ -24,7 +26,7 @@ struct Step {
 }
 
 prop_compose! {
-    fn any_step()(what in 0..100u8, a: u8, b: u8, c: u8, d: u8, together in prop::bool::weighted(0.5)) -> Step {
+    fn any_step()(what in 0..115u8, a: u8, b: u8, c: u8, d: u8, together in prop::bool::weighted(0.5)) -> Step {
         Step { what, a, b, c, d, together }
     }
 }
@@ -103,11 +105,56 @@ fn op(world: &World, step: &Step) -> Option<Op> {
         92 => {
             Op::SetAttr { ino: pick(&others, step.a)?, set: SetAttr { uid: Some(5), ..SetAttr::default() } }
         }
-        93..=95 => return gone(world, |key| matches!(key, Key::Sustained { .. }), step.a),
-        96 | 97 => return gone(world, |key| matches!(key, Key::Chunk(..)), step.a),
-        98 => return gone(world, |key| matches!(key, Key::Deleted { .. }), step.a),
-        _ => return gone(world, |key| matches!(key, Key::SliceRef { .. }), step.a),
+        _ => return later_op(world, step, (dir, dir2), &others),
     })
+}
+
+/// What gives back, rewrites and copies.
+fn later_op(world: &World, step: &Step, (dir, dir2): (Ino, Ino), others: &[Ino]) -> Option<Op> {
+    let target = || name(NAMES[usize::from(step.c) % NAMES.len()]);
+    let clone = |parent, inside| {
+        let from = pick(others, step.b)?;
+        Some(Op::Clone { from, parent, name: target(), mode: CloneMode { inside, ..COPY } })
+    };
+    match step.what {
+        93..=95 => gone(world, |key| matches!(key, Key::Sustained { .. }), step.a),
+        96 | 97 => gone(world, |key| matches!(key, Key::Chunk(..)), step.a),
+        98 => gone(world, |key| matches!(key, Key::Deleted { .. }), step.a),
+        99 => gone(world, |key| matches!(key, Key::SliceRef { .. }), step.a),
+        100..=104 => compact(world, step),
+        105 | 106 => gone(world, |key| matches!(key, Key::DelayedSlices { .. }), step.a),
+        107..=110 => clone(dir, false),
+        111 => Some(Op::CloneDetached { from: dir2, parent: dir, name: target(), mode: COPY }),
+        _ => {
+            let copy = detached(world, step.a)?;
+            match step.d % 3 {
+                0 => Some(Op::Discard { ino: copy }),
+                1 => Some(Op::Attach { ino: copy, parent: dir, name: target() }),
+                _ => clone(copy, true),
+            }
+        }
+    }
+}
+
+const COPY: CloneMode = CloneMode { keep: true, umask: 0, inside: false };
+
+/// A copy of a directory that has no name yet.
+fn detached(world: &World, n: u8) -> Option<Ino> {
+    let copy = |key: &Key| match key {
+        Key::Detached(ino) => Some(*ino),
+        _ => None,
+    };
+    pick(&world.records.0.keys().filter_map(copy).collect::<Vec<_>>(), n)
+}
+
+/// A new slice for what a list shows.
+fn compact(world: &World, step: &Step) -> Option<Op> {
+    let lists: Vec<&Key> = world.records.0.keys().filter(|key| matches!(key, Key::Chunk(..))).collect();
+    let Key::Chunk(ino, index) = pick(&lists, step.a)? else { return None };
+    let choice = choose(&world.slices(*ino, *index))?;
+    let record = SliceRecord::whole(choice.pos, SliceId(world.next_slice), choice.size);
+    let (ino, index, skipped, delayed) = (*ino, *index, choice.skipped, step.d % 2 == 0);
+    Some(Op::Compact { ino, index, seen: choice.seen, skipped, record, delayed })
 }
 
 /// The change that gives back what one of these keys stands for.
@@ -117,6 +164,7 @@ fn gone(world: &World, wanted: impl Fn(&Key) -> bool, n: u8) -> Option<Op> {
         Key::Sustained { session, ino } => Op::DropSustained { session: *session, ino: *ino },
         Key::Chunk(ino, index) => Op::DropChunk { ino: *ino, index: *index },
         Key::Deleted { ino, length } => Op::DropDeleted { ino: *ino, length: *length },
+        Key::DelayedSlices { stamp, id } => Op::DropDelayed { stamp: *stamp, id: *id },
         Key::SliceRef { id, size } => Op::DropSliceRef { id: *id, size: *size },
         _ => return None,
     })
@@ -137,7 +185,7 @@ fn run(world: &mut World, steps: &[Step]) -> [usize; 3] {
             };
         }
         let Some(op) = op(world, step) else { continue };
-        if matches!(op, Op::CommitSlice { .. }) {
+        if matches!(op, Op::CommitSlice { .. } | Op::Compact { .. }) {
             world.next_slice += 1;
         }
         match world.decide_early(&op) {
@@ -160,13 +208,32 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn everything_fits_after_every_change(steps in prop::collection::vec(any_step(), 1..150), trash: bool) {
-        let new = || if trash { World::with_trash() } else { World::new() };
+    fn everything_fits_after_every_change(
+        steps in prop::collection::vec(any_step(), 1..150), trash: bool, quotas: bool,
+    ) {
+        let new = || world(trash, quotas);
         let (mut world, mut again) = (new(), new());
         let counts = run(&mut world, &steps);
         prop_assert_eq!(counts, run(&mut again, &steps));
         prop_assert_eq!(&world.records, &again.records);
     }
+}
+
+/// A volume, in part with quotas from the beginning: nested ones, and one beside them.
+fn world(trash: bool, quotas: bool) -> World {
+    let mut world = if trash { World::with_trash() } else { World::new() };
+    if quotas {
+        world.user_quotas = true;
+        let a = world.dir(Ino::ROOT, "a");
+        let b = world.dir(a, "b");
+        let c = world.dir(Ino::ROOT, "c");
+        for (dir, usage) in [(Ino::ROOT, (3 * 4096, 3)), (b, (0, 0)), (c, (0, 0))] {
+            let quota = Key::DirQuota(dir);
+            let set = Op::SetQuota { quota, max_space: None, max_inodes: None, usage: Some(usage) };
+            world.run(&set).unwrap();
+        }
+    }
+    world
 }
 
 /// The random test is worth something only when changes of all sorts go through and meet each other.
@@ -176,7 +243,7 @@ fn random_steps_reach_what_they_are_for() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let mut counts = [0; 3];
-    let mut outcomes = [false; 4];
+    let mut outcomes = [false; 5];
     for round in 0..60 {
         let steps = prop::collection::vec(any_step(), 150).new_tree(&mut runner).unwrap().current();
         let mut world = if round % 2 == 0 { World::new() } else { World::with_trash() };
@@ -186,8 +253,9 @@ fn random_steps_reach_what_they_are_for() {
         outcomes[0] |= has(|key| matches!(key, Key::Sustained { .. }));
         outcomes[1] |= has(|key| matches!(key, Key::Deleted { .. }));
         outcomes[2] |= has(|key| matches!(key, Key::SliceRef { .. }));
+        outcomes[4] |= has(|key| matches!(key, Key::DelayedSlices { .. }));
         outcomes[3] |= has(|key| matches!(key, Key::Dentry(dir, _) if *dir > Ino::TRASH));
     }
     assert!(counts[0] > 1000 && counts[1] > 50 && counts[2] > 100, "{counts:?}");
-    assert_eq!(outcomes, [true; 4]);
+    assert_eq!(outcomes, [true; 5]);
 }

@@ -45,6 +45,7 @@ errnos! {
     ENOTDIR = 20, "not a directory";
     EISDIR = 21, "is a directory";
     EINVAL = 22, "invalid argument";
+    ENOTTY = 25, "no such command for this node";
     EFBIG = 27, "file too large";
     ENOSPC = 28, "no space left";
     EROFS = 30, "read-only file system";

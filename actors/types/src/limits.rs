@@ -34,6 +34,22 @@ pub const TXN_RETRIES: u32 = 50;
 pub const CHANGE_SET_MAX: usize = 4096;
 /// Directory entries fetched from the engine at once.
 pub const READDIR_BATCH: usize = 1024;
+/// Records of a chunk list that one compaction looks at.
+pub const COMPACT_RECORDS: usize = 1000;
+/// How often the jobs of a volume are done, by whichever of its clients, seconds.
+pub const JOBS_EVERY_SECS: u64 = 3600;
+/// Dead sessions that are ended in one go.
+pub const DEAD_SESSIONS: usize = 1000;
+/// Nodes of a tree that are counted in one go, when it moves to other quotas.
+pub const TREE_WALK: usize = 1 << 16;
+/// Directories with a quota that a mount minds.
+pub const QUOTA_DIRS: usize = 1 << 16;
+/// Access rules among which an equal one is looked for before another is added.
+pub const ACL_LOOK: u32 = 1024;
+/// Access rules a mount remembers.
+pub const ACL_RULES: usize = 65_536;
+/// Entries of a directory that are counted when its statistics are missing; a larger one stays uncounted.
+pub const RECOUNT_ENTRIES: usize = 1 << 18;
 /// Batches of directory entries that an open directory keeps.
 pub const READDIR_KEPT_BATCHES: usize = 64;
 /// Requests of a mount that may wait for an actor at once; more are told to try again.

@@ -142,6 +142,19 @@ impl Settings {
         }
     }
 
+    /// Whether usage of users and groups is kept.
+    #[must_use]
+    pub fn user_group_quota(&self) -> bool {
+        self.others.get("UserGroupQuota").and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// Keeps clients older than this version away; what is there already is never lowered.
+    pub fn raise_min_client(&mut self, version: &str) {
+        if version_order(&self.min_client_version) < version_order(version) {
+            version.clone_into(&mut self.min_client_version);
+        }
+    }
+
     /// Bytes of a block.
     #[must_use]
     pub fn block_size(&self) -> u32 {
@@ -166,9 +179,6 @@ impl Settings {
         }
         self.compression()?;
         self.cipher()?;
-        if self.enable_acl {
-            return Err(SettingsError::Unsupported("POSIX ACL".into()));
-        }
         Ok(())
     }
 
@@ -186,6 +196,15 @@ impl Settings {
         let unknown = || SettingsError::Unsupported(format!("encryption {:?}", self.encrypt_algo));
         Cipher::parse(&self.encrypt_algo).map(Some).ok_or_else(unknown)
     }
+}
+
+/// What versions `major.minor.patch-pre+build` are ordered by; without `pre` is the latest of its number.
+fn version_order(text: &str) -> ([u64; 3], bool, &str) {
+    let text = text.split('+').next().unwrap_or_default();
+    let (numbers, pre) = text.split_once('-').unwrap_or((text, ""));
+    let mut parts = numbers.split('.').map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    ([next(), next(), next()], pre.is_empty(), pre)
 }
 
 /// Whether a text can name a volume.
@@ -239,6 +258,22 @@ mod tests {
         };
         assert_eq!(all.check(), Ok(()));
         assert_eq!(all.cipher(), Ok(Some(Cipher::ChaCha20)));
+    }
+
+    #[test]
+    fn the_oldest_client_is_only_ever_raised() {
+        let mut settings = Settings::new("vol", "u", "file", "/x/");
+        let mut after = |version| {
+            settings.raise_min_client(version);
+            settings.min_client_version.clone()
+        };
+        assert_eq!(after("1.2.0-A"), "1.2.0-A");
+        for lower in ["1.1.9", "1.2.0-A", "", "1.2-A", "0.9.0+x"] {
+            assert_eq!(after(lower), "1.2.0-A");
+        }
+        assert_eq!(after("1.2.0-beta1"), "1.2.0-beta1");
+        assert_eq!(after("1.2.0"), "1.2.0");
+        assert_eq!(after("1.10.0-A"), "1.10.0-A");
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! Keeps the mount's session alive, and empties hour directories of the trash that are older than the volume keeps
-//! them. One look an hour; what fails is tried again at the next.
+//! Keeps the mount's session alive, empties hour directories of the trash that are older than the volume keeps
+//! them, and lets go what compaction replaced. One look an hour; what fails is tried again at the next.
 
+use crate::gate;
+use crate::reaper::remove_unreferenced;
 use crate::trash::hour_of;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Supervised, WrapFuture};
 use std::sync::Arc;
 use std::time::Duration;
-use zest_metadata::{Beat, Change, Find, Key, Op, Outcome, Record, Scan};
+use zest_metadata::actor::EndSilent;
+use zest_metadata::{Beat, Change, Counter, Find, Key, Op, Outcome, Record, Scan};
 use zest_types::{Caller, Errno, FileType, Ino, Name, limits};
 use zest_vfs::shared::Shared;
 
@@ -32,13 +35,20 @@ impl Janitor {
             if !matches!(links.metadata.send(Beat(shared.session)).await, Ok(Ok(()))) {
                 shared.world.trace.complain("the session could not be kept alive; trying again");
             }
+            // Where nobody else can be here, all others were ended when this mount began.
+            if shared.exclusive || !shared.background_jobs || shared.refuses_changes() {
+                return;
+            }
+            if !matches!(links.metadata.send(EndSilent(shared.session)).await, Ok(Ok(()))) {
+                shared.world.trace.complain("dead sessions could not be ended; trying again");
+            }
         };
         ctx.spawn(beat.into_actor(self));
     }
 
     fn empty(&mut self, ctx: &mut Context<Self>) {
         let days = self.shared.live.trash_days();
-        if self.busy || days == 0 || !self.shared.background_jobs || self.shared.refuses_changes() {
+        if self.busy || !self.shared.background_jobs || self.shared.refuses_changes() {
             return;
         }
         self.busy = true;
@@ -67,8 +77,15 @@ impl Actor for Janitor {
 
 impl Supervised for Janitor {}
 
-/// Empties and removes every hour directory that is old enough.
+/// Empties and removes every hour directory that is old enough, and gives back what compaction replaced as long ago.
 pub async fn empty_trash(shared: &Shared, days: u32) -> Result<(), Errno> {
+    if !gate::pass(shared, Counter::LastCleanupTrash).await? {
+        return Ok(());
+    }
+    release_delayed(shared, days).await?;
+    if days == 0 {
+        return Ok(()); // what is in the trash since it was on stays until somebody empties it
+    }
     let this_hour = shared.world.clock.now().sec.div_euclid(3600);
     let keep_from = this_hour - i64::from(days) * 24 - GRACE_HOURS;
     for (name, _, hour) in entries(shared, Ino::TRASH).await? {
@@ -91,6 +108,25 @@ pub async fn empty_trash(shared: &Shared, days: u32) -> Result<(), Errno> {
         remove(shared, Op::Rmdir { parent: Ino::TRASH, name }).await?;
     }
     Ok(())
+}
+
+/// Slices that compaction replaced lose their references once the trash would have let them go.
+async fn release_delayed(shared: &Shared, days: u32) -> Result<(), Errno> {
+    let edge = shared.world.clock.now().sec.saturating_sub(i64::from(days) * 86_400);
+    let links = shared.links()?;
+    let find = Find { scan: Scan::Delayed { limit: limits::REAPER_QUEUE }, attrs: false };
+    let mut garbage = Vec::new();
+    for (key, _) in links.metadata.send(find).await.map_err(|_| Errno::EIO)?? {
+        let Key::DelayedSlices { stamp, id } = key else { continue };
+        if stamp > edge {
+            continue;
+        }
+        let change = Change { caller: Caller::SYSTEM, op: Op::DropDelayed { stamp, id } };
+        if let Outcome::Unreferenced(gone) = links.metadata.send(change).await.map_err(|_| Errno::EIO)?? {
+            garbage.extend(gone);
+        }
+    }
+    remove_unreferenced(shared, garbage).await
 }
 
 async fn entries(shared: &Shared, dir: Ino) -> Result<Vec<(Name, FileType, Ino)>, Errno> {

@@ -1,6 +1,7 @@
 //! Work nobody asked for, over the same traits and actors as everything else: so far the removal of deleted
 //! files' data and the emptying of old trash.
 
+pub mod gate;
 pub mod janitor;
 pub mod reaper;
 pub mod trash;

@@ -2,13 +2,14 @@
 //! slices nobody refers to any more. Objects go only after the records that named them are gone for good, so a
 //! crash never brings back a file whose blocks are missing. What a crash leaves undone is found at the next start.
 
+use crate::gate;
 use actix::{Actor, AsyncContext, Context, Handler, Message, Supervised, WrapFuture};
 use futures::StreamExt;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_data::retry::{Asker, retrying};
-use zest_metadata::{Change, Find, Key, Op, Outcome, Record, Scan, SyncRecords};
+use zest_metadata::{Change, Counter, Find, Key, Op, Outcome, Record, Scan, SyncRecords};
 use zest_types::{Caller, Errno, Ino, SliceId, limits};
 use zest_vfs::shared::Shared;
 
@@ -47,7 +48,7 @@ impl Reaper {
             if let Err(errno) = finish(&shared).await {
                 left_for_later(&shared, 0, errno);
             }
-            find(&shared, Scan::Deleted { limit: limits::REAPER_QUEUE }).await
+            forgotten(&shared).await
         };
         ctx.spawn(actix::fut::ActorFutureExt::map(scan.into_actor(self), |found, actor, ctx| {
             actor.busy = false;
@@ -104,6 +105,21 @@ impl Handler<Deleted> for Reaper {
     }
 }
 
+/// Files that were deleted and whose data are still there; where others use the volume, those that nobody can
+/// still be at work on.
+async fn forgotten(shared: &Shared) -> Result<Vec<(Key, Record)>, Errno> {
+    if !gate::pass(shared, Counter::LastCleanupFiles).await? {
+        return Ok(Vec::new());
+    }
+    let mut found = find(shared, Scan::Deleted { limit: limits::REAPER_QUEUE }).await?;
+    if !shared.exclusive {
+        let fresh = i64::try_from(shared.jobs_every.as_secs()).unwrap_or(i64::MAX);
+        let edge = shared.world.clock.now().sec.saturating_sub(fresh);
+        found.retain(|(_, record)| matches!(record, Record::Stamp(at) if *at < edge));
+    }
+    Ok(found)
+}
+
 async fn find(shared: &Shared, scan: Scan) -> Result<Vec<(Key, Record)>, Errno> {
     shared.links()?.metadata.send(Find { scan, attrs: false }).await.map_err(|_| Errno::EIO)?
 }
@@ -119,12 +135,20 @@ fn left_for_later(shared: &Shared, many: usize, errno: Errno) {
 
 /// Removes the objects of slices that lost their last reference in a life before, or in work that failed.
 async fn finish(shared: &Shared) -> Result<(), Errno> {
+    if !gate::pass(shared, Counter::NextCleanupSlices).await? {
+        return Ok(());
+    }
     let found = find(shared, Scan::SliceRefs { limit: limits::REAPER_QUEUE }).await?;
     let unreferenced = found.into_iter().filter_map(|(key, record)| match (key, record) {
         (Key::SliceRef { id, size }, Record::Count(count)) if count < 0 => Some((id, size)),
         _ => None,
     });
     let garbage: Vec<(SliceId, u32)> = unreferenced.collect();
+    remove_unreferenced(shared, garbage).await
+}
+
+/// Removes the objects of slices that lost their last reference, once that is gone for good from the records.
+pub(crate) async fn remove_unreferenced(shared: &Shared, garbage: Vec<(SliceId, u32)>) -> Result<(), Errno> {
     if garbage.is_empty() {
         return Ok(());
     }

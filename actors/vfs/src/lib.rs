@@ -16,6 +16,7 @@ pub mod reserve;
 pub mod shared;
 mod slow;
 pub mod standing;
+pub mod waiters;
 
 pub use mount::{Mount, Options, Role, Stage, mount};
 

@@ -47,6 +47,9 @@ pub struct Options {
     pub heartbeat: Duration,
     /// Clean up after others: old trash, and what dead clients left.
     pub background_jobs: bool,
+    /// How often the jobs of a volume are done, by whichever of its clients; as long a deleted file is the business
+    /// of who deleted it.
+    pub jobs_every: Duration,
     /// Bytes of unflushed writes; at least [`limits::WRITE_BUDGET_MIN`] are taken.
     pub write_budget: u64,
     /// Bytes of blocks kept in memory.
@@ -66,6 +69,7 @@ impl Default for Options {
             open_cache: Duration::ZERO,
             heartbeat: Duration::from_secs(limits::HEARTBEAT_SECS),
             background_jobs: true,
+            jobs_every: Duration::from_secs(limits::JOBS_EVERY_SECS),
             write_budget: limits::WRITE_BUDGET,
             memory_cache: 256 << 20,
             session_info: b"{}".to_vec(),
@@ -109,10 +113,13 @@ pub async fn mount(
         trash_days: settings.trash_days,
         capacity: (settings.capacity, settings.inodes),
         heartbeat: options.heartbeat,
+        acl: settings.enable_acl,
+        user_quotas: settings.user_group_quota(),
     };
     let open_files: Arc<dyn OpenFiles> = Arc::clone(&files) as _;
     let core =
         Arc::new(MetaCore::new(Arc::clone(&engine), Arc::clone(&views), world.clone(), open_files, rules));
+    core.look_for_quotas().await?;
     if exclusive && !options.read_only {
         session::end_dead(&core, session).await?;
     }
@@ -135,7 +142,9 @@ pub async fn mount(
         open_cache: !options.open_cache.is_zero(),
         heartbeat: options.heartbeat,
         background_jobs: options.background_jobs,
+        jobs_every: options.jobs_every,
         session,
+        acl: settings.enable_acl,
     }));
     start_actors(&shared, &core, codec, stage).await?;
     if !options.read_only {

@@ -10,14 +10,15 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use zest_cache::Prefetch;
 use zest_data::{Readahead, SealReason, WriteError};
+use zest_metadata::acl::AclKind;
 use zest_types::request::Dirent;
 use zest_types::{Attr, Caller, Errno, FileType, Handle, Ino, Name, Request, Response, ServeResult, limits};
 
-/// Extended attributes the kernel asks for on every write or listing and that no volume has yet.
-fn never_set(name: &Name) -> Option<Errno> {
+/// Extended attributes the kernel asks for on every write or listing and that no volume has, or this one has not.
+fn never_set(name: &Name, acl: bool) -> Option<Errno> {
     match name.as_bytes() {
         b"security.capability" | b"security.selinux" | b"security.ima" => Some(Errno::ENODATA),
-        b"system.posix_acl_access" | b"system.posix_acl_default" => Some(Errno::ENOTSUP),
+        name if AclKind::of(name).is_some() && !acl => Some(Errno::ENOTSUP),
         _ => None,
     }
 }
@@ -34,7 +35,7 @@ impl Shared {
             Request::Open { ino, flags } => self.open_now(caller, *ino, OpenFlags(*flags)),
             Request::Read { ino, handle, offset, size } => self.read_now(*ino, *handle, *offset, *size),
             Request::Write { handle, offset, data, .. } => self.write_now(*handle, *offset, data),
-            Request::Flush { handle, .. } => self.flush_now(*handle),
+            Request::Flush { ino, handle, lock_owner } => self.flush_now(*ino, *handle, *lock_owner),
             Request::Release { ino, handle } => self.release_now(*ino, *handle),
             Request::OpenDir { ino } => self.open_dir_now(caller, *ino),
             Request::ReadDir { handle, offset, max_entries, plus, .. } => {
@@ -43,9 +44,9 @@ impl Shared {
             Request::ReleaseDir { handle, .. } => {
                 Some(self.handles.remove(*handle).map(|_| Response::Done).ok_or(Errno::EBADF))
             }
-            Request::GetXattr { name, .. } => never_set(name).map(Err),
+            Request::GetXattr { name, .. } => never_set(name, self.acl).map(Err),
             Request::SetXattr { name, .. } | Request::RemoveXattr { name, .. } => {
-                never_set(name).map(|_| Err(Errno::ENOTSUP))
+                never_set(name, self.acl).map(|_| Err(Errno::ENOTSUP))
             }
             _ => None,
         }
@@ -171,8 +172,11 @@ impl Shared {
         !writer.is_clean()
     }
 
-    fn flush_now(&self, handle: Handle) -> Option<ServeResult> {
+    fn flush_now(&self, ino: Ino, handle: Handle, lock_owner: u64) -> Option<ServeResult> {
         let Some(file) = self.handles.file(handle) else { return Some(Err(Errno::EBADF)) };
+        if self.waiters.has_range(ino, lock_owner) {
+            return None; // closing takes the owner's locks away, which is a change
+        }
         if !file.writable {
             return Some(Ok(Response::Done));
         }
@@ -191,6 +195,9 @@ impl Shared {
     fn release_now(&self, ino: Ino, handle: Handle) -> Option<ServeResult> {
         if self.handles.file(handle).is_none() {
             return Some(Err(Errno::EBADF));
+        }
+        if self.waiters.has_any(ino) {
+            return None;
         }
         // The last handle of a removed file takes the file with it, which is a change.
         if self.views.attr(ino, self.mono()).is_none_or(|attr| attr.nlink == 0) {

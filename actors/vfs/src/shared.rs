@@ -8,6 +8,7 @@ use crate::handles::{FileHandle, Handles};
 use crate::ids::SlicePool;
 use crate::live::Live;
 use crate::reserve::Reserve;
+use crate::waiters::Waiters;
 use actix::Addr;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -70,8 +71,12 @@ pub struct Shared {
     pub heartbeat: Duration,
     /// This mount cleans up after others.
     pub background_jobs: bool,
+    /// How often such jobs are done, by whichever client.
+    pub jobs_every: Duration,
     /// Session of the mount.
     pub session: u64,
+    /// The volume has access control lists.
+    pub acl: bool,
     /// Set once all actors run.
     pub links: OnceLock<Links>,
     /// Set by whoever removes the data of deleted files.
@@ -83,6 +88,8 @@ pub struct Shared {
     /// Time and length of files at their last open, of which the kernel may still have pages; only where others
     /// change the volume.
     pub seen: Mutex<BTreeMap<Ino, (Time, u64)>>,
+    /// Who waits for locks, and what this mount has locked.
+    pub waiters: Waiters,
     waiting: AtomicUsize,
 }
 
@@ -112,8 +119,12 @@ pub struct Parts {
     pub heartbeat: Duration,
     /// See [`Shared::background_jobs`].
     pub background_jobs: bool,
+    /// See [`Shared::jobs_every`].
+    pub jobs_every: Duration,
     /// See [`Shared::session`].
     pub session: u64,
+    /// See [`Shared::acl`].
+    pub acl: bool,
 }
 
 impl Shared {
@@ -137,12 +148,15 @@ impl Shared {
             open_cache: parts.open_cache,
             heartbeat: parts.heartbeat,
             background_jobs: parts.background_jobs,
+            jobs_every: parts.jobs_every,
             session: parts.session,
+            acl: parts.acl,
             links: OnceLock::new(),
             on_deleted: OnceLock::new(),
             space: tokio::sync::Notify::new(),
             unlocked: tokio::sync::Notify::new(),
             seen: Mutex::default(),
+            waiters: Waiters::default(),
             waiting: AtomicUsize::new(0),
         }
     }

@@ -52,6 +52,9 @@ pub(super) struct FormatArgs {
     /// Days for which removed files stay in the trash; 0 is no trash [default: 1].
     #[arg(long, value_name = "DAYS")]
     trash_days: Option<u32>,
+    /// POSIX access control lists; they can't be switched off again.
+    #[arg(long)]
+    enable_acl: bool,
     /// Replace the settings of a volume, or use a place with data in it: what is there may become unreadable.
     #[arg(long)]
     force: bool,
@@ -132,6 +135,11 @@ impl FormatArgs {
         settings.capacity = self.capacity.unwrap_or(settings.capacity);
         settings.inodes = self.inodes.unwrap_or(settings.inodes);
         settings.trash_days = self.trash_days.unwrap_or(settings.trash_days);
+        if self.enable_acl && !settings.enable_acl {
+            settings.enable_acl = true;
+            // Older clients would drop the rules of every node they touch.
+            settings.raise_min_client("1.2.0-A");
+        }
         Ok(())
     }
 

@@ -225,6 +225,7 @@ impl MountArgs {
                 open_cache: if shared { self.open_cache } else { Duration::ZERO },
                 heartbeat: self.heartbeat.clamp(HEARTBEAT.0, HEARTBEAT.1),
                 background_jobs: !self.no_bgjob,
+                jobs_every: usual.jobs_every,
                 write_budget: self.buffer_size.unwrap_or(usual.write_budget),
                 memory_cache: self.memory_cache.unwrap_or(usual.memory_cache),
                 codec: None,

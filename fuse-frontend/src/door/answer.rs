@@ -1,6 +1,6 @@
 //! How each kind of answer is told to the kernel.
 
-use super::{Ttl, convert, misfit};
+use super::{Ttl, convert, ioctl, misfit};
 use fuser::{
     Errno, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
@@ -205,6 +205,18 @@ pub(super) fn entries_plus(what: &'static str, ttl: Ttl) -> impl FnOnce(ReplyDir
             reply.ok();
         }
         other => reply.error(misfit(what, &other)),
+    }
+}
+
+pub(super) fn flags(
+    what: &'static str,
+    wish: ioctl::Wish,
+    size: u32,
+) -> impl FnOnce(ReplyIoctl, Response) + Send {
+    move |reply, response| match (wish, response) {
+        (ioctl::Wish::Set(_), Response::Attr { .. }) => reply.ioctl(0, &[]),
+        (_, Response::Attr { attr, .. }) => reply.ioctl(0, &ioctl::answer(wish, attr.flags, size)),
+        (_, other) => reply.error(misfit(what, &other)),
     }
 }
 

@@ -25,9 +25,14 @@ const CONGESTED: u16 = 96;
 /// Beside that where others change the volume, too.
 pub const WANTED_SHARED: InitFlags = WANTED.union(InitFlags::FUSE_AUTO_INVAL_DATA);
 
+/// Where the volume has access control lists: the kernel asks for them and checks them itself. It leaves the umask
+/// to us then, since a directory's default rule counts in its place.
+pub const WITH_ACL: InitFlags = InitFlags::FUSE_POSIX_ACL.union(InitFlags::FUSE_DONT_MASK);
+
 /// Agrees with the kernel.
-pub fn negotiate(config: &mut KernelConfig, shared: bool) {
-    let all = if shared { WANTED_SHARED } else { WANTED };
+pub fn negotiate(config: &mut KernelConfig, shared: bool, acl: bool) {
+    let mut all = if shared { WANTED_SHARED } else { WANTED };
+    all |= if acl { WITH_ACL } else { InitFlags::empty() };
     let wanted = all & config.capabilities();
     if let Err(refused) = config.add_capabilities(wanted) {
         tracing::warn!("the kernel refuses {refused:?}");

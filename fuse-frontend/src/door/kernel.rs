@@ -1,11 +1,11 @@
 //! Every request of the kernel, one handler each: its words are translated and passed on.
 
-use super::{Door, answer, capabilities, convert, guard, kernel_errno};
+use super::{Door, answer, capabilities, convert, guard, ioctl, kernel_errno};
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno as KernelErrno, FileHandle, Filesystem, INodeNo,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request as Asker, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request as Asker, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -38,7 +38,8 @@ impl Door {
     /// keeps here are *not supported* and not merely *absent*: programs that ask for them with every file, `ls -l`
     /// among them, stop asking then.
     fn xattr_gate(&self, name: &OsStr, wish: Wish) -> Result<(), Errno> {
-        if !self.options.xattr {
+        let rule = name.as_bytes().starts_with(b"system.posix_acl_") && self.vfs.shared().acl;
+        if !self.options.xattr && !rule {
             // Said once: the kernel does not ask again.
             return Err(Errno::ENOSYS);
         }
@@ -48,7 +49,9 @@ impl Door {
                 Err(if wish == Wish::Read { Errno::ENODATA } else { Errno::ENOTSUP })
             }
             b"security.selinux" if !self.options.selinux_xattr => Err(Errno::ENOTSUP),
-            b"system.posix_acl_access" | b"system.posix_acl_default" => Err(Errno::ENOTSUP),
+            b"system.posix_acl_access" | b"system.posix_acl_default" if !self.vfs.shared().acl => {
+                Err(Errno::ENOTSUP)
+            }
             _ => Ok(()),
         }
     }
@@ -56,7 +59,7 @@ impl Door {
 
 impl Filesystem for Door {
     fn init(&mut self, _: &Asker, config: &mut KernelConfig) -> io::Result<()> {
-        capabilities::negotiate(config, self.options.shared);
+        capabilities::negotiate(config, self.options.shared, self.vfs.shared().acl);
         Ok(())
     }
 
@@ -378,16 +381,28 @@ impl Filesystem for Door {
 
     fn ioctl(
         &self,
-        _: &Asker,
-        _: INodeNo,
+        asker: &Asker,
+        ino: INodeNo,
         _: FileHandle,
         _: IoctlFlags,
-        _: u32,
-        _: &[u8],
-        _: u32,
+        command: u32,
+        data: &[u8],
+        size: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(KernelErrno::ENOTTY);
+        let ino = convert::ino(ino);
+        let wish = match ioctl::wish(command, data) {
+            Ok(wish) => wish,
+            Err(errno) => return reply.error(kernel_errno("ioctl", errno)),
+        };
+        let request = match wish {
+            ioctl::Wish::Set(flags) => {
+                let set = SetAttr { flags: Some(flags), ..SetAttr::default() };
+                Request::SetAttr { ino, set, handle: None }
+            }
+            _ => Request::GetAttr { ino },
+        };
+        self.ask("ioctl", asker, Ok(request), reply, answer::flags("ioctl", wish, size));
     }
 
     fn fallocate(

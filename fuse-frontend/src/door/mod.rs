@@ -4,6 +4,7 @@
 mod answer;
 pub mod capabilities;
 mod convert;
+mod ioctl;
 mod kernel;
 
 use fuser::Errno as KernelErrno;

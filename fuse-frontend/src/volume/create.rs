@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zest_host::objects::{Store, buckets, make_bucket};
 use zest_host::{LocalDisk, RealChance, RealClock, probe};
-use zest_metadata::{ChangeSet, Key, Write, format};
+use zest_metadata::{ChangeSet, format};
 use zest_types::volume::Settings;
 use zest_world::{Clock, ObjectError, Objects};
 
@@ -132,9 +132,6 @@ async fn write_records(url: &MetaUrl, settings: &Settings) -> Result<(), VolumeE
 
 /// The first records of a volume. On Redis a counter that is missing stands for its beginning.
 fn first_records(backing: &Backing, setting: Vec<u8>, trash: bool) -> ChangeSet {
-    let mut changes = format::new_volume(setting, trash, RealClock::new().now());
-    if matches!(backing, Backing::Redis { .. }) {
-        changes.write.retain(|write| !matches!(write, Write::Put(Key::Counter(_), _)));
-    }
-    changes
+    let counters = !matches!(backing, Backing::Redis { .. });
+    format::new_volume(setting, trash, counters, RealClock::new().now())
 }

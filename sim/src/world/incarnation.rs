@@ -71,6 +71,8 @@ pub struct Task {
 
 /// Virtual time in which the work nobody asked for catches up.
 const REST: Duration = Duration::from_secs(120);
+/// Where others may use the volume, what a mount leaves is nobody's business for this long.
+const JOBS_EVERY: Duration = Duration::from_secs(30);
 
 struct Here;
 
@@ -98,6 +100,7 @@ pub async fn live(media: Rc<Media>, task: Task) {
         lease: Duration::from_secs(1),
         write_budget: media.setup.write_budget,
         memory_cache: media.setup.cache,
+        jobs_every: JOBS_EVERY,
         ..Options::default()
     };
     let mount = match zest_vfs::mount(world, engine, &settings, &options, &Here).await {
@@ -189,7 +192,7 @@ async fn format(engine: &dyn Engine, settings: &Settings, world: &World) -> Resu
             return engine.sync().await.map_err(|error| error.to_string());
         }
         let trash = settings.trash_days > 0;
-        let first = zest_metadata::format::new_volume(settings.to_json(), trash, world.clock.now());
+        let first = zest_metadata::format::new_volume(settings.to_json(), trash, true, world.clock.now());
         match engine.commit(&first).await {
             Ok(_) | Err(CommitError::Unknown(_) | CommitError::Conflict(_)) => {}
             Err(CommitError::Engine(error)) => return Err(error.to_string()),

@@ -6,13 +6,14 @@ use super::fields::Fields;
 use zest_metadata::{Counter, Key};
 use zest_types::{Ino, Name, SliceId};
 
-const COUNTERS: [Counter; 10] = [
+const COUNTERS: [Counter; 11] = [
     Counter::NextInode,
     Counter::NextSlice,
     Counter::NextSession,
     Counter::NextTrash,
     Counter::UsedSpace,
     Counter::TotalInodes,
+    Counter::AclMaxId,
     Counter::LastCleanupSessions,
     Counter::LastCleanupFiles,
     Counter::LastCleanupTrash,
@@ -27,6 +28,7 @@ fn counter_name(counter: Counter) -> &'static str {
         Counter::NextTrash => "nextTrash",
         Counter::UsedSpace => "usedSpace",
         Counter::TotalInodes => "totalInodes",
+        Counter::AclMaxId => "aclMaxId",
         Counter::LastCleanupSessions => "lastCleanupSessions",
         Counter::LastCleanupFiles => "lastCleanupFiles",
         Counter::LastCleanupTrash => "lastCleanupTrash",

@@ -54,6 +54,11 @@ pub fn scan_range(scan: &Scan) -> KeyRange {
         Scan::Sustained { .. } => of(b"SS"),
         Scan::Sessions { .. } => of(b"SE"),
         Scan::SliceRefs { .. } => of(b"K"),
+        Scan::DirQuotas { .. } => of(b"QD"),
+        Scan::Delayed { .. } => of(b"L"),
+        Scan::Detached { .. } => of(b"N"),
+        Scan::Flocks { .. } => of(b"F"),
+        Scan::RangeLocks { .. } => of(b"P"),
     }
 }
 
@@ -61,13 +66,16 @@ pub fn scan_range(scan: &Scan) -> KeyRange {
 #[must_use]
 pub fn limit_of(scan: &Scan) -> usize {
     match scan {
-        Scan::Parents(_) | Scan::Xattrs(_) => usize::MAX,
+        Scan::Parents(_) | Scan::Xattrs(_) | Scan::Flocks { .. } | Scan::RangeLocks { .. } => usize::MAX,
         Scan::Dentries { limit, .. }
         | Scan::Chunks { limit, .. }
         | Scan::Deleted { limit }
         | Scan::Sustained { limit }
         | Scan::Sessions { limit }
-        | Scan::SliceRefs { limit } => *limit,
+        | Scan::SliceRefs { limit }
+        | Scan::DirQuotas { limit }
+        | Scan::Delayed { limit }
+        | Scan::Detached { limit } => *limit,
     }
 }
 
@@ -77,8 +85,9 @@ pub(super) fn has_length(scan: &Scan, key: &[u8]) -> bool {
         Scan::Dentries { .. } | Scan::Xattrs(_) => key.len() > 10,
         Scan::Parents(_) | Scan::Sustained { .. } => key.len() == 18,
         Scan::Chunks { .. } => key.len() == 14,
-        Scan::Deleted { .. } => key.len() == 17,
-        Scan::Sessions { .. } => key.len() == 10,
+        Scan::Deleted { .. } | Scan::Delayed { .. } => key.len() == 17,
+        Scan::Sessions { .. } | Scan::DirQuotas { .. } => key.len() == 10,
+        Scan::Detached { .. } | Scan::Flocks { .. } | Scan::RangeLocks { .. } => key.len() == 9,
         Scan::SliceRefs { .. } => key.len() == 13,
     }
 }
@@ -145,9 +154,15 @@ mod tests {
             Key::Sustained { session: u64::MAX, ino: full },
             Key::SessionExpiry(u64::MAX),
             Key::SliceRef { id: SliceId(u64::MAX), size: u32::MAX },
+            Key::DirQuota(full),
+            Key::DelayedSlices { stamp: i64::MAX, id: SliceId(u64::MAX) },
+            Key::Detached(full),
+            Key::Flocks(full),
+            Key::RangeLocks(full),
             Key::Attr(full),
             Key::SessionInfo(1),
-            Key::RangeLocks(full),
+            Key::UserQuota(u32::MAX),
+            Key::DirStat(full),
         ];
         let limit = 1;
         let scans = [
@@ -158,6 +173,11 @@ mod tests {
             Scan::Sustained { limit },
             Scan::Sessions { limit },
             Scan::SliceRefs { limit },
+            Scan::DirQuotas { limit },
+            Scan::Delayed { limit },
+            Scan::Detached { limit },
+            Scan::Flocks { session: 3 },
+            Scan::RangeLocks { session: 3 },
         ];
         for (at, scan) in scans.iter().enumerate() {
             let held: Vec<usize> = (0..keys.len()).filter(|k| holds(scan, &keys[*k])).collect();

@@ -42,7 +42,8 @@ fn shape(key: &Key) -> Shape {
             | Counter::NextSession
             | Counter::NextTrash
             | Counter::UsedSpace
-            | Counter::TotalInodes => Shape::Count,
+            | Counter::TotalInodes
+            | Counter::AclMaxId => Shape::Count,
         },
         Key::Parent { .. } | Key::SliceRef { .. } => Shape::Count,
         Key::Deleted { .. } | Key::SessionExpiry(_) | Key::Detached(_) => Shape::Stamp,

@@ -175,6 +175,21 @@ impl Writer<'_> {
             Write::Put(key, record) => self.put(key, record, expect)?,
             Write::Delete(key) => self.delete(key, expect),
             Write::Attr(ino, delta) => self.change(*ino, delta, &[])?,
+            Write::Resize { ino, delta, quotas } => self.change(*ino, delta, quotas)?,
+            Write::Charge { quota, ino, sign } => {
+                self.text("C");
+                self.quota(quota)?;
+                self.text(sign.to_string());
+                self.text(created(quota));
+                self.key(self.places.attr(*ino));
+            }
+            Write::AddQuota { quota, space, inodes } => {
+                self.text("Q");
+                self.quota(quota)?;
+                self.text(created(quota));
+                self.text(space.to_string());
+                self.text(inodes.to_string());
+            }
             Write::Append(ino, index, list) => self.append(*ino, *index, list, true)?,
             Write::AppendIfPresent(ino, index, list) => self.append(*ino, *index, list, false)?,
             Write::Add(_, 0) => {}
@@ -214,6 +229,18 @@ impl Writer<'_> {
                 self.key(self.places.attr(*ino));
             }
         }
+        Ok(())
+    }
+
+    /// The three keys of a quota, and its field in them.
+    fn quota(&mut self, quota: &Key) -> Result<(), EngineError> {
+        let Place::Three(keys, field) = self.places.of(quota) else {
+            return Err(damaged(quota, "not a quota"));
+        };
+        for key in keys {
+            self.key(key);
+        }
+        self.word(field);
         Ok(())
     }
 
@@ -287,8 +314,8 @@ impl Writer<'_> {
             stamp(delta.touch_mtime),
             stamp(delta.touch_ctime),
             long(delta.grow_length),
-            Vec::new(),
-            Vec::new(),
+            word(delta.access_acl),
+            word(delta.default_acl),
         ];
         for word in words {
             self.word(word);
@@ -325,6 +352,11 @@ impl Writer<'_> {
         self.out.lists.push(key);
         Ok(())
     }
+}
+
+/// Whether a quota that is missing is made: users and groups are counted with or without a limit.
+fn created(quota: &Key) -> &'static str {
+    if matches!(quota, Key::DirQuota(_)) { "0" } else { "1" }
 }
 
 /// Which sessions come to a lock record, or go from it, and by which command that is noted.

@@ -136,6 +136,7 @@ pub(crate) fn counter_name(counter: Counter) -> &'static str {
         Counter::NextTrash => "nextTrash",
         Counter::UsedSpace => "usedSpace",
         Counter::TotalInodes => "totalInodes",
+        Counter::AclMaxId => "aclMaxId",
         Counter::LastCleanupSessions => "lastCleanupSessions",
         Counter::LastCleanupFiles => "lastCleanupFiles",
         Counter::LastCleanupTrash => "lastCleanupTrash",

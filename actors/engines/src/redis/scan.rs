@@ -52,7 +52,64 @@ pub(crate) async fn scan(engine: &RedisEngine, scan: &Scan) -> Result<Vec<(Key, 
             })
             .await
         }
+        Scan::Delayed { limit } => {
+            let hash = engine.places.name("delSlices");
+            let mut found = fields(engine, &hash, |field| {
+                let (id, stamp) = std::str::from_utf8(field).ok()?.split_once('_')?;
+                Some(Key::DelayedSlices { stamp: stamp.parse().ok()?, id: SliceId(id.parse().ok()?) })
+            })
+            .await?;
+            found.truncate(*limit);
+            Ok(found)
+        }
+        Scan::Detached { limit } => {
+            let set = engine.places.name("detachedNodes");
+            scored(engine, &set, *limit, |member| Some(Key::Detached(Ino(number(member)?)))).await
+        }
+        Scan::DirQuotas { limit } => {
+            let mut command = redis::cmd("HKEYS");
+            command.arg(engine.places.name("dirQuota"));
+            named(engine, &command, *limit, |name| Some(Key::DirQuota(Ino(number(name)?)))).await
+        }
+        Scan::Flocks { session } => {
+            let command = locked(engine, *session);
+            named(engine, &command, usize::MAX, |name| Some(Key::Flocks(locked_ino(engine, name, "lockf")?)))
+                .await
+        }
+        Scan::RangeLocks { session } => {
+            let command = locked(engine, *session);
+            named(engine, &command, usize::MAX, |name| {
+                Some(Key::RangeLocks(locked_ino(engine, name, "lockp")?))
+            })
+            .await
+        }
     }
+}
+
+fn locked(engine: &RedisEngine, session: u64) -> redis::Cmd {
+    let mut command = redis::cmd("SMEMBERS");
+    command.arg(engine.places.locked(session));
+    command
+}
+
+/// The inode in the name of a lock record's key.
+fn locked_ino(engine: &RedisEngine, name: &[u8], kind: &str) -> Option<Ino> {
+    number(name.strip_prefix(&engine.places.name(kind)[..])?).map(Ino)
+}
+
+/// The records whose names a command lists.
+async fn named(
+    engine: &RedisEngine,
+    command: &redis::Cmd,
+    limit: usize,
+    key: impl Fn(&[u8]) -> Option<Key>,
+) -> Result<Vec<(Key, Record)>, EngineError> {
+    let names = list(engine.ask(command).await?).map_err(odd)?;
+    let mut keys: Vec<Key> = names.iter().filter_map(|name| key(name)).collect();
+    keys.sort();
+    keys.truncate(limit);
+    let records = super::read::read(engine, &keys).await?;
+    Ok(keys.into_iter().zip(records).filter_map(|(key, record)| Some((key, record?))).collect())
 }
 
 pub(crate) fn number(text: &[u8]) -> Option<u64> {

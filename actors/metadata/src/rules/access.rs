@@ -1,22 +1,37 @@
-//! Who may do what: mode bits, the sticky bit, immutable and append-only nodes. Mode and sticky bits count only
+//! Who may do what: mode bits and access rules, the sticky bit, immutable and append-only nodes. Mode and sticky bits count only
 //! where the caller wants them checked; elsewhere the kernel has done it. Supplementary groups are not known
 //! here: who belongs to a file's group is who has it as effective group.
 
+use super::acl;
+use crate::acl::Rule;
+use crate::snapshot::{Snapshot, Stop};
 use zest_types::attr::flags;
 use zest_types::{Attr, Caller, Errno};
 
 pub const WRITE: u8 = 2;
 pub const EXECUTE: u8 = 1;
 
-/// Whether mode bits let the caller use the node in all these ways (bits of access(2): 4 read, 2 write,
-/// 1 execute). User 0 may read and write everything, and execute what anybody may execute.
+/// The access rule that decides in place of mode bits, if one does: a mode that gives the group class nothing
+/// leaves nothing to it.
 #[must_use]
-pub fn may(attr: &Attr, caller: &Caller, mask: u8) -> bool {
+pub fn deciding_rule(attr: &Attr, caller: &Caller) -> Option<u32> {
+    let decides = caller.check && caller.uid != 0 && attr.access_acl != 0 && attr.mode & 0o070 != 0;
+    decides.then_some(attr.access_acl)
+}
+
+/// Whether mode bits, or the rule that decides in their place, let the caller use the node in all these ways (bits
+/// of access(2): 4 read, 2 write, 1 execute). User 0 may read and write everything, and execute what anybody may
+/// execute.
+#[must_use]
+pub fn may(attr: &Attr, caller: &Caller, mask: u8, rule: Option<&Rule>) -> bool {
     if !caller.check {
         return true;
     }
     if caller.uid == 0 {
         return mask & EXECUTE == 0 || attr.is_dir() || attr.mode & 0o111 != 0;
+    }
+    if let Some(rule) = rule {
+        return rule.allows(attr, caller, mask);
     }
     let shift = if caller.uid == attr.uid {
         6
@@ -28,9 +43,13 @@ pub fn may(attr: &Attr, caller: &Caller, mask: u8) -> bool {
     (attr.mode >> shift) & u16::from(mask) == u16::from(mask)
 }
 
-/// `EACCES` unless mode bits allow it.
-pub fn need(attr: &Attr, caller: &Caller, mask: u8) -> Result<(), Errno> {
-    if may(attr, caller, mask) { Ok(()) } else { Err(Errno::EACCES) }
+/// `EACCES` unless mode bits or a rule allow it.
+pub fn need(attr: &Attr, caller: &Caller, mask: u8, snapshot: &Snapshot) -> Result<(), Stop> {
+    let rule = match deciding_rule(attr, caller) {
+        Some(id) => Some(acl::rule(id, snapshot)?),
+        None => None,
+    };
+    if may(attr, caller, mask, rule.as_ref()) { Ok(()) } else { Err(Errno::EACCES.into()) }
 }
 
 /// Whether the caller passes for the owner.
@@ -73,10 +92,10 @@ mod tests {
             (0o001, 0, 0, 7),
         ] {
             for mask in 0..8 {
-                let granted = may(&attr(mode), &caller(uid, gid), mask);
+                let granted = may(&attr(mode), &caller(uid, gid), mask, None);
                 assert_eq!(granted, mask & !rights == 0, "{mode:o} for {uid}/{gid}, {mask}");
             }
         }
-        assert!(may(&attr(0), &Caller { check: false, ..caller(9, 9) }, 7));
+        assert!(may(&attr(0), &Caller { check: false, ..caller(9, 9) }, 7, None));
     }
 }

@@ -1,9 +1,9 @@
 //! A slice whose blocks are durable becomes part of a file. Source: volume format, write.
 
-use super::Decision;
 use super::chunks::start_of;
 use super::draft::{Draft, EXISTS, touched};
-use super::space::{end_of, need_growth};
+use super::space::end_of;
+use super::{Decision, quota};
 use crate::apply::changed;
 use crate::change::{AttrDelta, Write};
 use crate::key::Key;
@@ -30,12 +30,12 @@ pub fn commit_slice(
     if !attr.is_file() {
         return Err(Errno::EPERM.into());
     }
-    need_growth(attr.length, attr.length.max(end), snapshot, env)?;
+    let sized = quota::may_resize(ino, attr, attr.length.max(end), snapshot, env)?;
     let mut draft = Draft::new();
     draft.expect_attr(ino, attr, EXISTS);
     draft.write(Write::Append(ino, index, vec![record]));
     let delta = AttrDelta { grow_length: Some(end), ..touched(attr, mtime, env.now, 0) };
-    draft.change(ino, delta);
+    sized.change(&mut draft, ino, attr, delta);
     let attr = changed(attr, &delta).ok_or(Errno::EIO)?;
     draft.done(Outcome::Node { ino, attr, created: false })
 }

@@ -1,11 +1,11 @@
 //! Copying a range between files without touching a byte: the target's chunks show the same slices, each with
 //! one reference more. Source: volume format, copy_file_range.
 
-use super::Decision;
 use super::access;
 use super::chunks::index_of;
 use super::draft::{ACCESS, Draft, nothing, touched};
-use super::space::{end_of, need_growth};
+use super::space::end_of;
+use super::{Decision, quota};
 use crate::change::{AttrDelta, AttrFields, Write};
 use crate::key::Key;
 use crate::op::{Env, Outcome};
@@ -65,10 +65,11 @@ pub fn decide(range: &Range, len: u64, snapshot: &Snapshot, env: &Env<'_>) -> Re
         }
     }
     let end = range.to_offset + target.copied;
-    need_growth(to.length, to.length.max(end), snapshot, env)?;
+    let sized = quota::may_resize(range.to, to, to.length.max(end), snapshot, env)?;
     let copied = target.copied;
     target.write(&mut draft, range.to);
-    draft.change(range.to, AttrDelta { grow_length: Some(end), ..touched(to, env.now, env.now, 0) });
+    let delta = AttrDelta { grow_length: Some(end), ..touched(to, env.now, env.now, 0) };
+    sized.change(&mut draft, range.to, to, delta);
     draft.done(Outcome::Copied(copied))
 }
 

@@ -1,11 +1,11 @@
 //! Fallocate: room promised, holes punched, ranges zeroed. Nothing is reserved in the object store; room is the
 //! volume's limit only. Source: volume format, fallocate.
 
-use super::Decision;
 use super::access;
 use super::chunks::{self, index_of, start_of, zero_lists};
 use super::draft::{ACCESS, Draft, touched};
-use super::space::{end_of, need_growth};
+use super::space::end_of;
+use super::{Decision, quota};
 use crate::apply::changed;
 use crate::change::AttrFields;
 use crate::key::Key;
@@ -31,9 +31,8 @@ pub fn decide(
     let attr = snapshot.attr(ino)?.ok_or(Errno::ENOENT)?;
     check_node(attr, mode)?;
     let grows = matches!(mode, Fallocate::Allocate | Fallocate::ZeroRange);
-    if grows {
-        need_growth(attr.length, attr.length.max(end), snapshot, env)?;
-    }
+    let length = if grows { attr.length.max(end) } else { attr.length };
+    let sized = quota::may_resize(ino, attr, length, snapshot, env)?;
     let mut draft = Draft::new();
     let mut delta = touched(attr, env.now, env.now, 0);
     if zeroes(mode) {
@@ -49,7 +48,7 @@ pub fn decide(
         draft.expect_attr(ino, attr, ACCESS);
     }
     delta.grow_length = grows.then_some(end);
-    draft.change(ino, delta);
+    sized.change(&mut draft, ino, attr, delta);
     let attr = changed(attr, &delta).ok_or(Errno::EIO)?;
     draft.done(Outcome::Node { ino, attr, created: false })
 }

@@ -2,6 +2,7 @@
 
 use super::access::{self, WRITE};
 use super::draft::{ACCESS_AND_PLACE, Draft};
+use super::quota::{self, Growth};
 use super::{Decision, make, trash};
 use crate::apply::changed;
 use crate::change::{AttrDelta, AttrFields};
@@ -31,7 +32,7 @@ pub fn decide(
     if snapshot.dentry(parent, name)?.is_some() {
         return Err(Errno::EEXIST.into());
     }
-    access::need(dir, &env.caller, WRITE)?;
+    access::need(dir, &env.caller, WRITE, snapshot)?;
     access::need_growable(dir)?;
     if node.is_dir() {
         return Err(Errno::EPERM.into());
@@ -41,7 +42,14 @@ pub fn decide(
         return Err(Errno::EMLINK.into());
     }
 
+    let above = quota::above(parent, snapshot, env)?;
+    let (space, inodes) = quota::amounts(node)?;
+    let growth =
+        Growth { space: space.unsigned_abs(), inodes: inodes.unsigned_abs(), owner: None, volume: false };
+    quota::need_room(growth, &above, snapshot, env)?;
+
     let mut draft = Draft::new();
+    above.expect(&mut draft);
     draft.expect_attr(parent, dir, ACCESS_AND_PLACE);
     draft.expect_absent(entry);
     let seen = AttrFields { access: true, nlink: true, parent: true, length: false, times: false };
@@ -55,6 +63,7 @@ pub fn decide(
     draft.change(ino, delta);
     draft.put_entry(parent, name, (node.kind, ino));
     draft.account(parent, ino, 1);
+    quota::charge_dirs(&mut draft, ino, &above.dirs, 1);
     draft.touch(parent, dir, env.now, 0);
     let attr = changed(node, &delta).ok_or(Errno::EMLINK)?;
     draft.done(Outcome::Node { ino, attr, created: false })

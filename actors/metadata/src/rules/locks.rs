@@ -110,6 +110,43 @@ pub fn in_the_way(
         .map(|(other, range)| (other, *range))
 }
 
+/// Everybody else who keeps this lock from being set.
+#[must_use]
+pub fn holders(locks: &[(LockOwner, Vec<LockRange>)], owner: LockOwner, lock: &RangeLock) -> Vec<LockOwner> {
+    let stands =
+        |one: &&(LockOwner, Vec<LockRange>)| in_the_way(std::slice::from_ref(*one), owner, lock).is_some();
+    locks.iter().filter(stands).map(|(other, _)| *other).collect()
+}
+
+/// All locks of a session on one node go.
+pub fn drop_session(session: u64, ino: Ino, snapshot: &Snapshot) -> Result<Decision, Stop> {
+    let (whole, ranges) = (Key::Flocks(ino), Key::RangeLocks(ino));
+    snapshot.need(&[whole.clone(), ranges.clone()])?;
+    let mut draft = Draft::new();
+    for key in [whole, ranges] {
+        let seen = snapshot.get(&key)?;
+        let left = match seen {
+            None => continue,
+            Some(Record::Flocks(old)) => {
+                let left: Vec<_> = old.iter().filter(|e| e.owner.session != session).copied().collect();
+                (left.len() < old.len()).then_some((left.is_empty(), Record::Flocks(left)))
+            }
+            Some(Record::RangeLocks(old)) => {
+                let left: Vec<_> = old.iter().filter(|(o, _)| o.session != session).cloned().collect();
+                (left.len() < old.len()).then_some((left.is_empty(), Record::RangeLocks(left)))
+            }
+            Some(_) => return Err(Errno::EIO.into()),
+        };
+        let Some((empty, record)) = left else { continue };
+        draft.expect_seen(key.clone(), seen);
+        match empty {
+            true => draft.delete(key),
+            false => draft.put(key, record),
+        }
+    }
+    draft.done(Outcome::Done)
+}
+
 /// Whoever locks needs a node; whoever unlocks may be late.
 fn expecting(ino: Ino, kind: LockKind, key: &Key, snapshot: &Snapshot) -> Result<Draft, Stop> {
     let mut draft = Draft::new();

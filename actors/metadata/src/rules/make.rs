@@ -2,7 +2,8 @@
 
 use super::access::{self, EXECUTE, WRITE};
 use super::draft::{ACCESS_AND_PLACE, Draft, nothing};
-use super::{Decision, space, trash};
+use super::quota::{self, Growth};
+use super::{Decision, acl, trash};
 use crate::key::Key;
 use crate::op::{Env, Outcome};
 use crate::record::Record;
@@ -38,14 +39,15 @@ pub fn decide(
         let attr = snapshot.attr(ino)?.ok_or(Errno::EIO)?.clone();
         return nothing(Outcome::Node { ino, attr, created: false });
     }
-    access::need(dir, &env.caller, WRITE)?;
+    access::need(dir, &env.caller, WRITE, snapshot)?;
     access::need_growable(dir)?;
-    space::need_room(4096, 1, snapshot, env)?;
-
     let ino = env.new_ino;
-    let attr = new_attr(parent, dir, new, env);
-    let directory = new.kind == FileType::Directory;
     let mut draft = Draft::new();
+    let attr = new_attr(parent, dir, new, &mut draft, snapshot, env)?;
+    let above = quota::above(parent, snapshot, env)?;
+    let growth = Growth { space: 4096, inodes: 1, owner: Some((attr.uid, attr.gid)), volume: true };
+    quota::need_room(growth, &above, snapshot, env)?;
+    let directory = new.kind == FileType::Directory;
     draft.expect_attr(parent, dir, ACCESS_AND_PLACE);
     draft.expect_absent(entry);
     draft.expect_absent(Key::Attr(ino));
@@ -61,6 +63,7 @@ pub fn decide(
     draft.touch(parent, dir, env.now, i32::from(directory));
     draft.account(parent, ino, 1);
     draft.usage(ino, 1);
+    quota::charge_new(&mut draft, ino, &attr, &above, env);
     draft.done(Outcome::Node { ino, attr, created: true })
 }
 
@@ -89,22 +92,31 @@ pub fn receiving_dir<'a>(parent: Ino, snapshot: &'a Snapshot, caller: &Caller) -
     if dir.lives_in_trash() {
         return Err(Errno::ENOENT.into());
     }
-    access::need(dir, caller, EXECUTE)?;
+    access::need(dir, caller, EXECUTE, snapshot)?;
     Ok(dir)
 }
 
-fn new_attr(parent: Ino, dir: &Attr, new: &New<'_>, env: &Env<'_>) -> Attr {
+fn new_attr(
+    parent: Ino,
+    dir: &Attr,
+    new: &New<'_>,
+    draft: &mut Draft,
+    snapshot: &Snapshot,
+    env: &Env<'_>,
+) -> Result<Attr, Stop> {
     let caller = &env.caller;
     let inherits = dir.mode & 0o2000 != 0;
     let gid = if inherits { dir.gid } else { caller.gid };
-    let mut mode = if new.kind == FileType::Symlink { 0o777 } else { new.mode & !new.umask & 0o7777 };
-    if inherits && new.kind == FileType::Directory {
-        mode |= 0o2000;
-    } else if inherits && mode & 0o2010 == 0o2010 && caller.check && caller.uid != 0 && caller.gid != dir.gid
-    {
-        mode &= !0o2000;
-    }
+    let mode = if new.kind == FileType::Symlink { 0o777 } else { new.mode & !new.umask & 0o7777 };
     let mut attr = Attr::new(new.kind, mode, caller.uid, gid, parent, env.now);
+    acl::inherit(dir, &mut attr, new.mode & 0o7777, draft, snapshot)?;
+    let mode = &mut attr.mode;
+    if inherits && new.kind == FileType::Directory {
+        *mode |= 0o2000;
+    } else if inherits && *mode & 0o2010 == 0o2010 && caller.check && caller.uid != 0 && caller.gid != dir.gid
+    {
+        *mode &= !0o2000;
+    }
     attr.flags = dir.flags & flags::SKIP_TRASH;
     attr.tier = dir.tier;
     match new.kind {
@@ -112,5 +124,5 @@ fn new_attr(parent: Ino, dir: &Attr, new: &New<'_>, env: &Env<'_>) -> Attr {
         FileType::Directory => {}
         _ => attr.rdev = new.rdev,
     }
-    attr
+    Ok(attr)
 }

@@ -27,7 +27,11 @@ pub fn sustained(session: u64, ino: Ino, snapshot: &Snapshot, env: &Env<'_>) -> 
         draft.expect_absent(Key::Attr(ino));
         return draft.done(Outcome::Removed { ino, deleted: None });
     };
-    draft.expect_attr(ino, attr, AttrFields { nlink: true, length: true, ..AttrFields::default() });
+    draft.expect_attr(
+        ino,
+        attr,
+        AttrFields { nlink: true, length: true, access: env.user_quotas, ..AttrFields::default() },
+    );
     if attr.nlink > 0 && !attr.is_dir() {
         return draft.done(Outcome::Done);
     }

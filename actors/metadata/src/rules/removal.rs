@@ -3,6 +3,7 @@
 //! format, final removal, trash rules.
 
 use super::draft::{Draft, EXISTS};
+use super::quota::{Above, charge_dirs, charge_owner};
 use super::trash::Bin;
 use crate::change::{AttrDelta, AttrFields, Write};
 use crate::key::{Key, Scan};
@@ -16,12 +17,16 @@ pub struct Leaving<'a> {
     pub attr: &'a Attr,
     /// The directory.
     pub parent: Ino,
+    /// Quotas above it.
+    pub above: &'a Above,
 }
 
 /// Writes what becomes of a node that loses a name: everything but the entry itself and its directory's record.
 pub fn lose_name(draft: &mut Draft, node: &Leaving<'_>, bin: Option<&Bin>, env: &Env<'_>) -> Outcome {
     let attr = node.attr;
     draft.account(node.parent, node.ino, -1);
+    node.above.expect(draft);
+    charge_dirs(draft, node.ino, &node.above.dirs, -1);
     if attr.is_dir() {
         draft.expect_empty(node.ino);
         draft.delete(Key::DirStat(node.ino));
@@ -58,6 +63,7 @@ pub fn lose_name(draft: &mut Draft, node: &Leaving<'_>, bin: Option<&Bin>, env: 
 /// Removes the records of a node that has neither names nor open handles.
 pub fn forget(draft: &mut Draft, ino: Ino, attr: &Attr, env: &Env<'_>) -> Outcome {
     draft.usage(ino, -1);
+    charge_owner(draft, ino, attr, -1, env);
     draft.delete(Key::Attr(ino));
     draft.write(Write::DeleteAll(Scan::Xattrs(ino)));
     match attr.kind {

@@ -3,7 +3,9 @@
 
 use super::access::{self, EXECUTE, WRITE};
 use super::draft::{ACCESS, ACCESS_AND_PLACE, Draft, Wants, nothing};
+use super::moving::{self, Moving};
 use super::parents::way_up;
+use super::quota::{self, Above};
 use super::removal::{Leaving, lose_name};
 use super::trash::{self, Bin};
 use super::unlink::first_child;
@@ -20,6 +22,14 @@ use zest_types::{Attr, Caller, Errno, FileType, Ino, Name};
 pub struct Place<'a> {
     pub dir: Ino,
     pub name: &'a Name,
+}
+
+/// What kind of rename.
+#[derive(Clone, Copy)]
+pub struct How {
+    pub mode: RenameMode,
+    /// Out of an hour directory of the trash, be it to a directory that lies in the trash.
+    pub restores: bool,
 }
 
 /// A directory and what stands under the name there.
@@ -44,17 +54,21 @@ impl Node<'_> {
 pub fn decide(
     from: Place<'_>,
     to: Place<'_>,
-    mode: RenameMode,
+    how: How,
     snapshot: &Snapshot,
     env: &Env<'_>,
 ) -> Result<Decision, Stop> {
+    let mode = how.mode;
     check_request(from, to, env)?;
     let keys = [from, to].map(|p| [Key::Attr(p.dir), Key::Dentry(p.dir, p.name.clone())]);
     snapshot.need(&keys.concat())?;
     let from = look(from, snapshot, &env.caller)?;
     let to = look(to, snapshot, &env.caller)?;
-    if to.dir.lives_in_trash() {
+    if to.dir.lives_in_trash() && !how.restores {
         return Err(Errno::ENOENT.into());
+    }
+    if how.restores && !from.place.dir.is_trash() {
+        return Err(Errno::EINVAL.into());
     }
     let entry = from.entry.ok_or(Errno::ENOENT)?;
     match (mode, to.entry) {
@@ -64,19 +78,20 @@ pub fn decide(
         _ => {}
     }
     for side in [&from, &to] {
-        access::need(side.dir, &env.caller, WRITE)?;
+        access::need(side.dir, &env.caller, WRITE, snapshot)?;
     }
     let exchange = mode == RenameMode::Exchange;
     let known = look_further(&from, &to, exchange, snapshot, env)?;
     check_flags(&from, &to, &known)?;
-    check_owners(&from, &to, &known, env)?;
+    check_owners(&from, &to, &known, snapshot, env)?;
     if let Some(target) = &known.target
         && !exchange
     {
         check_replace(&known.node, target, snapshot)?;
     }
     check_loops(&known)?;
-    write(&from, &to, &known, exchange, env)
+    let moved = look_at_quotas(&from, &to, &known, exchange, snapshot, env)?;
+    write(&from, &to, &known, moved, exchange, env)
 }
 
 /// What a rename looks at beyond the two directories and names.
@@ -88,6 +103,37 @@ struct Known<'a> {
     above_to: Vec<(Ino, Attr)>,
     /// From the old directory up, when a directory moves there by exchange.
     above_from: Vec<(Ino, Attr)>,
+}
+
+/// Quotas that a rename touches.
+struct Quotas {
+    above_from: Above,
+    above_to: Above,
+    node: Moving,
+    target: Moving,
+}
+
+fn look_at_quotas(
+    from: &Side<'_>,
+    to: &Side<'_>,
+    known: &Known<'_>,
+    exchange: bool,
+    snapshot: &Snapshot,
+    env: &Env<'_>,
+) -> Result<Quotas, Stop> {
+    let mut wants = Wants::default();
+    let above_from = wants.see(quota::above(from.place.dir, snapshot, env))?.unwrap_or_default();
+    let above_to = wants.see(quota::above(to.place.dir, snapshot, env))?.unwrap_or_default();
+    wants.settle()?;
+    let node = (known.node.ino(), known.node.attr);
+    let node = moving::look(node, &above_from, &above_to, snapshot, env)?;
+    let target = match &known.target {
+        Some(target) if exchange => {
+            moving::look((target.ino(), target.attr), &above_to, &above_from, snapshot, env)?
+        }
+        _ => Moving::default(),
+    };
+    Ok(Quotas { above_from, above_to, node, target })
 }
 
 fn check_request(from: Place<'_>, to: Place<'_>, env: &Env<'_>) -> Result<(), Errno> {
@@ -109,7 +155,7 @@ fn look<'a>(place: Place<'a>, snapshot: &'a Snapshot, caller: &Caller) -> Result
     if !dir.is_dir() {
         return Err(Errno::ENOTDIR.into());
     }
-    access::need(dir, caller, EXECUTE)?;
+    access::need(dir, caller, EXECUTE, snapshot)?;
     Ok(Side { place, dir, entry: snapshot.dentry(place.dir, place.name)? })
 }
 
@@ -170,7 +216,13 @@ fn check_flags(from: &Side<'_>, to: &Side<'_>, known: &Known<'_>) -> Result<(), 
     Ok(())
 }
 
-fn check_owners(from: &Side<'_>, to: &Side<'_>, known: &Known<'_>, env: &Env<'_>) -> Result<(), Errno> {
+fn check_owners(
+    from: &Side<'_>,
+    to: &Side<'_>,
+    known: &Known<'_>,
+    snapshot: &Snapshot,
+    env: &Env<'_>,
+) -> Result<(), Stop> {
     let caller = &env.caller;
     access::need_unstuck(from.dir, known.node.attr, caller)?;
     if let Some(target) = &known.target {
@@ -179,10 +231,10 @@ fn check_owners(from: &Side<'_>, to: &Side<'_>, known: &Known<'_>, env: &Env<'_>
     // A directory that moves gets another `..`, which is a write to it.
     let moves = from.place.dir != to.place.dir;
     if moves && known.node.attr.is_dir() {
-        access::need(known.node.attr, caller, WRITE)?;
+        access::need(known.node.attr, caller, WRITE, snapshot)?;
     }
     match &known.target {
-        Some(target) if !known.above_from.is_empty() => access::need(target.attr, caller, WRITE),
+        Some(target) if !known.above_from.is_empty() => access::need(target.attr, caller, WRITE, snapshot),
         _ => Ok(()),
     }
 }
@@ -210,11 +262,14 @@ fn write(
     from: &Side<'_>,
     to: &Side<'_>,
     known: &Known<'_>,
+    quotas: Quotas,
     exchange: bool,
     env: &Env<'_>,
 ) -> Result<Decision, Stop> {
     let mut draft = Draft::new();
     expect(&mut draft, from, to, known);
+    quotas.above_from.expect(&mut draft);
+    quotas.above_to.expect(&mut draft);
     let (old, new) = (from.place, to.place);
     let node = &known.node;
     let mut outcome = Outcome::Done;
@@ -222,9 +277,11 @@ fn write(
         Some(target) if exchange => {
             draft.put_entry(old.dir, old.name, target.entry);
             settle(&mut draft, target, new.dir, old.dir, env);
+            quotas.target.write(&mut draft, target.ino());
         }
         Some(target) => {
-            let leaving = Leaving { ino: target.ino(), attr: target.attr, parent: new.dir };
+            let above = &quotas.above_to;
+            let leaving = Leaving { ino: target.ino(), attr: target.attr, parent: new.dir, above };
             draft.delete(Key::Dentry(old.dir, old.name.clone()));
             outcome = lose_name(&mut draft, &leaving, known.bin.as_ref(), env);
         }
@@ -232,6 +289,7 @@ fn write(
     }
     draft.put_entry(new.dir, new.name, node.entry);
     settle(&mut draft, node, old.dir, new.dir, env);
+    quotas.node.write(&mut draft, node.ino());
     touch_directories(&mut draft, from, to, known, exchange, env);
     draft.done(outcome)
 }

@@ -1,9 +1,9 @@
 //! Changing mode, owner, times and flags. Source: POSIX chmod, chown and utimensat, with Linux's rules for
 //! setuid and setgid. Who may do it is asked here only where the caller wants checks.
 
-use super::Decision;
 use super::access::{self, WRITE};
 use super::draft::{ACCESS_AND_PLACE, Draft};
+use super::{Decision, acl, quota};
 use crate::apply::changed;
 use crate::change::AttrDelta;
 use crate::key::Key;
@@ -25,15 +25,22 @@ pub fn decide(ino: Ino, set: &SetAttr, snapshot: &Snapshot, env: &Env<'_>) -> Re
     check_flags(attr, set)?;
     let caller = &env.caller;
     check_owner(attr, set, caller)?;
-    check_times(attr, set, caller)?;
+    check_times(attr, set, caller, snapshot)?;
     let time = |set: Option<SetTime>| -> Option<Time> {
         set.map(|set| match set {
             SetTime::Now => env.now,
             SetTime::At(time) => time,
         })
     };
+    let mut draft = Draft::new();
+    let (mut mode, mut access_acl) = (new_mode(attr, set, caller), None);
+    if let (Some(wanted), Some(_), true) = (mode, set.mode, attr.access_acl != 0) {
+        let (left, id) = acl::chmod(attr, wanted, &mut draft, snapshot)?;
+        (mode, access_acl) = (Some(left), Some(id));
+    }
     let delta = AttrDelta {
-        mode: new_mode(attr, set, caller),
+        mode,
+        access_acl,
         uid: set.uid,
         gid: set.gid,
         flags: set.flags,
@@ -43,8 +50,8 @@ pub fn decide(ino: Ino, set: &SetAttr, snapshot: &Snapshot, env: &Env<'_>) -> Re
         ..AttrDelta::default()
     };
     let new = changed(attr, &delta).ok_or(Errno::EIO)?;
-    let mut draft = Draft::new();
     draft.expect_attr(ino, attr, ACCESS_AND_PLACE);
+    quota::move_owner(&mut draft, ino, attr, &new, env);
     draft.change(ino, delta);
     draft.done(Outcome::Node { ino, attr: new, created: false })
 }
@@ -79,7 +86,7 @@ fn check_owner(attr: &Attr, set: &SetAttr, caller: &Caller) -> Result<(), Errno>
     if foreign_user || foreign_group || flags || mode { Err(Errno::EPERM) } else { Ok(()) }
 }
 
-fn check_times(attr: &Attr, set: &SetAttr, caller: &Caller) -> Result<(), Errno> {
+fn check_times(attr: &Attr, set: &SetAttr, caller: &Caller, snapshot: &Snapshot) -> Result<(), Stop> {
     if access::owns(attr, caller) {
         return Ok(());
     }
@@ -90,8 +97,8 @@ fn check_times(attr: &Attr, set: &SetAttr, caller: &Caller) -> Result<(), Errno>
     let any = times.iter().any(Option::is_some);
     match (any, at_will || !both_now) {
         (false, _) => Ok(()),
-        (true, true) => Err(Errno::EPERM),
-        (true, false) => access::need(attr, caller, WRITE),
+        (true, true) => Err(Errno::EPERM.into()),
+        (true, false) => access::need(attr, caller, WRITE, snapshot),
     }
 }
 

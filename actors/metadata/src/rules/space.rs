@@ -5,7 +5,6 @@ use super::draft::Wants;
 use crate::key::{Counter, Key};
 use crate::op::Env;
 use crate::snapshot::{Snapshot, Stop};
-use zest_types::attr::align4k;
 use zest_types::{Errno, limits};
 
 /// `ENOSPC` when so many bytes and inodes more would not fit.
@@ -28,11 +27,6 @@ pub fn need_room(space: u64, inodes: u64, snapshot: &Snapshot, env: &Env<'_>) ->
         return Err(Errno::ENOSPC.into());
     }
     Ok(())
-}
-
-/// `ENOSPC` when a file of one length would not fit with the other.
-pub fn need_growth(old: u64, new: u64, snapshot: &Snapshot, env: &Env<'_>) -> Result<(), Stop> {
-    need_room(align4k(new).saturating_sub(align4k(old)), 0, snapshot, env)
 }
 
 /// The end of a range of a file; `EFBIG` when no file reaches that far.

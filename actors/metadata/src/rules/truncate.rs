@@ -4,11 +4,11 @@
 //! A file with very many chunk lists is cut or grown in steps: each is a truncate of its own to a length on the
 //! way, and the outcome's length tells how far it went.
 
-use super::Decision;
 use super::access::{self, WRITE};
 use super::chunks::{self, index_of, start_of, zero_lists, zeros_in};
 use super::draft::Draft;
-use super::space::{end_of, need_growth};
+use super::space::end_of;
+use super::{Decision, quota};
 use crate::apply::changed;
 use crate::change::{AttrDelta, AttrFields, Write};
 use crate::key::Key;
@@ -37,9 +37,9 @@ pub fn decide(
         if attr.lives_in_trash() {
             return Err(Errno::EPERM.into());
         }
-        access::need(attr, &env.caller, WRITE)?;
+        access::need(attr, &env.caller, WRITE, snapshot)?;
     }
-    need_growth(attr.length, length, snapshot, env)?;
+    let sized = quota::may_resize(ino, attr, length, snapshot, env)?;
 
     let mut draft = Draft::new();
     let step = plan(ino, attr.length, length, snapshot)?;
@@ -54,7 +54,7 @@ pub fn decide(
         touch_ctime: Some(env.now),
         ..AttrDelta::default()
     };
-    draft.change(ino, delta);
+    sized.change(&mut draft, ino, attr, delta);
     let attr = changed(attr, &delta).ok_or(Errno::EIO)?;
     draft.done(Outcome::Node { ino, attr, created: false })
 }

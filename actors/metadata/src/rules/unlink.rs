@@ -3,7 +3,7 @@
 use super::access::{self, EXECUTE, WRITE};
 use super::draft::{ACCESS, Draft, Wants};
 use super::removal::{Leaving, lose_name};
-use super::{Decision, trash};
+use super::{Decision, quota, trash};
 use crate::key::{Key, Scan};
 use crate::op::{Env, Outcome};
 use crate::snapshot::{Snapshot, Stop};
@@ -17,7 +17,7 @@ pub fn unlink(parent: Ino, name: &Name, snapshot: &Snapshot, env: &Env<'_>) -> R
     if entry.0 == FileType::Directory {
         return Err(Errno::EPERM.into());
     }
-    access::need(dir, &env.caller, WRITE)?;
+    access::need(dir, &env.caller, WRITE, snapshot)?;
     access::need_changeable(dir)?;
     remove(parent, name, (dir, entry), snapshot, env)
 }
@@ -37,7 +37,7 @@ pub fn rmdir(parent: Ino, name: &Name, snapshot: &Snapshot, env: &Env<'_>) -> Re
     if entry.0 != FileType::Directory {
         return Err(Errno::ENOTDIR.into());
     }
-    access::need(dir, &env.caller, WRITE)?;
+    access::need(dir, &env.caller, WRITE, snapshot)?;
     access::need_changeable(dir)?;
     let mut wants = Wants::default();
     let children = wants.see(snapshot.scan(&first_child(entry.1)))?;
@@ -66,7 +66,7 @@ fn entry_to_remove<'a>(
     if !dir.is_dir() {
         return Err(Errno::ENOTDIR.into());
     }
-    access::need(dir, &env.caller, EXECUTE)?;
+    access::need(dir, &env.caller, EXECUTE, snapshot)?;
     let entry = snapshot.dentry(parent, name)?.ok_or(Errno::ENOENT)?;
     Ok((dir, entry))
 }
@@ -82,6 +82,7 @@ fn remove(
     let mut wants = Wants::default();
     let attr = wants.see(snapshot.attr(ino))?.flatten();
     wants.see(trash::foresee(parent, name, ino, snapshot, env))?;
+    let above = wants.see(quota::above(parent, snapshot, env))?.unwrap_or_default();
     wants.settle()?;
     let mut draft = Draft::new();
     draft.expect_attr(parent, dir, ACCESS);
@@ -99,7 +100,7 @@ fn remove(
                 access::need_changeable(attr)?;
             }
             let bin = trash::bin(parent, name, (ino, attr), snapshot, env)?;
-            lose_name(&mut draft, &Leaving { ino, attr, parent }, bin.as_ref(), env)
+            lose_name(&mut draft, &Leaving { ino, attr, parent, above: &above }, bin.as_ref(), env)
         }
     };
     if !parent.is_trash() {

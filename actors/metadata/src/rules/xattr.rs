@@ -58,7 +58,7 @@ fn node<'a>(ino: Ino, name: &Name, snapshot: &'a Snapshot, caller: &Caller) -> R
     let attr = snapshot.attr(ino)?.ok_or(Errno::ENOENT)?;
     access::need_changeable(attr)?;
     if name.as_bytes().starts_with(b"user.") {
-        access::need(attr, caller, WRITE)?;
+        access::need(attr, caller, WRITE, snapshot)?;
     } else if caller.check && caller.uid != 0 {
         return Err(Errno::EPERM.into());
     }

@@ -28,6 +28,8 @@ pub struct World {
     pub open: BTreeSet<Ino>,
     pub trash: Option<Ino>,
     pub capacity: (u64, u64),
+    pub acl: bool,
+    pub user_quotas: bool,
     /// Rounds of reading of the last change.
     pub rounds: usize,
 }
@@ -48,6 +50,7 @@ impl World {
         for (ino, mode) in [(Ino::ROOT, 0o777), (Ino::TRASH, 0o555)] {
             let attr = Attr::new(FileType::Directory, mode, 0, 0, Ino::ROOT, Time::new(1000, 0));
             records.0.insert(Key::Attr(ino), Record::Attr(attr));
+            records.0.insert(Key::DirStat(ino), Record::DirStat { length: 0, space: 0, inodes: 0 });
         }
         World {
             records,
@@ -58,6 +61,8 @@ impl World {
             open: BTreeSet::new(),
             trash: None,
             capacity: (0, 0),
+            acl: true,
+            user_quotas: false,
             rounds: 0,
         }
     }
@@ -73,6 +78,7 @@ impl World {
     pub fn decide(&mut self, op: &Op) -> Result<Decision, Errno> {
         let mut snapshot = Snapshot::default();
         self.rounds = 0;
+        let quota_dirs = self.quota_dirs();
         loop {
             let open = &self.open;
             let env = Env {
@@ -83,6 +89,9 @@ impl World {
                 is_open: &|ino| open.contains(&ino),
                 trash: self.trash,
                 capacity: self.capacity,
+                acl: self.acl,
+                user_quotas: self.user_quotas,
+                quota_dirs: &quota_dirs,
             };
             match rules::decide(op, &snapshot, &env) {
                 Ok(decision) => return Ok(decision),
@@ -105,6 +114,15 @@ impl World {
                 }
             }
         }
+    }
+
+    /// As a mount knows them that looked just now.
+    pub fn quota_dirs(&self) -> BTreeSet<Ino> {
+        let dir = |key: &Key| match key {
+            Key::DirQuota(dir) => Some(*dir),
+            _ => None,
+        };
+        self.records.0.keys().filter_map(dir).collect()
     }
 
     /// One change and all its steps; time goes on by a second before it.

@@ -12,7 +12,7 @@ impl Task {
         if !attr.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        self.need(&attr, 4)?;
+        self.need(&attr, 4).await?;
         Ok(self.shared.add_dir(ino))
     }
 

@@ -47,7 +47,7 @@ impl Task {
             }
             Request::Read { ino, handle, offset, size } => self.read(ino, handle, offset, size).await,
             Request::Write { .. } => Err(Errno::EIO),
-            Request::Flush { ino, handle, .. } => self.flush(ino, handle).await,
+            Request::Flush { ino, handle, lock_owner } => self.flush(ino, handle, lock_owner).await,
             Request::Release { ino, handle } => self.release(ino, handle).await,
             Request::Fsync { ino, handle } => self.fsync(ino, handle).await,
             Request::OpenDir { ino } => self.open_dir(ino).await,
@@ -58,7 +58,7 @@ impl Task {
                 self.shared.handles.remove(handle).map(|_| Response::Done).ok_or(Errno::EBADF)
             }
             Request::FsyncDir { .. } => self.sync_records().await.map(|()| Response::Done),
-            Request::Statfs { .. } => self.statfs().await,
+            Request::Statfs { ino } => self.statfs(ino).await,
             Request::SetXattr { .. } | Request::GetXattr { .. } | Request::ListXattr { .. } => {
                 self.xattr(request).await
             }
@@ -79,9 +79,13 @@ impl Task {
         self.shared.links()?.metadata.send(change).await.map_err(|_| Errno::EIO)?
     }
 
-    /// `EACCES` unless mode bits let the caller do this (bits of access(2)); see `rules::may`.
-    pub fn need(&self, attr: &Attr, mask: u8) -> Result<(), Errno> {
-        if rules::may(attr, &self.caller, mask) { Ok(()) } else { Err(Errno::EACCES) }
+    /// `EACCES` unless mode bits or a rule let the caller do this (bits of access(2)); see `rules::may`.
+    pub async fn need(&self, attr: &Attr, mask: u8) -> Result<(), Errno> {
+        let rule = match rules::deciding_rule(attr, &self.caller) {
+            Some(id) => Some(self.acl_rule(id).await?),
+            None => None,
+        };
+        if rules::may(attr, &self.caller, mask, rule.as_ref()) { Ok(()) } else { Err(Errno::EACCES) }
     }
 
     /// Fresh records under keys.

@@ -1,7 +1,8 @@
 //! One node: its attributes, its target, whether one may use it; and the volume's numbers.
 
 use super::Task;
-use zest_metadata::{Counter, Key, Op, Outcome, Record};
+use std::collections::BTreeSet;
+use zest_metadata::{Counter, Key, Op, Outcome, Record, Scan};
 use zest_types::request::{SetAttr, SetTime, Statfs};
 use zest_types::{Errno, Handle, Ino, Response, ServeResult};
 
@@ -59,11 +60,11 @@ impl Task {
         if mask & 2 != 0 && self.shared.refuses_changes() {
             return Err(Errno::EROFS);
         }
-        self.need(&attr, mask)?;
+        self.need(&attr, mask).await?;
         Ok(Response::Done)
     }
 
-    pub(super) async fn statfs(&self) -> ServeResult {
+    pub(super) async fn statfs(&self, ino: Ino) -> ServeResult {
         let keys = vec![Key::Counter(Counter::UsedSpace), Key::Counter(Counter::TotalInodes)];
         let counts = self.look(keys).await?;
         let count = |record: Option<&Option<Record>>| match record {
@@ -75,12 +76,42 @@ impl Task {
         let total = if capacity > 0 { capacity.max(used) } else { grown(UNLIMITED, used, 10, 8) };
         let all_inodes =
             if max_inodes > 0 { max_inodes.max(inodes) } else { grown(UNLIMITED_INODES, inodes, 5, 4) };
-        Ok(Response::Statfs(Statfs {
-            total,
-            available: total - used,
-            inodes,
-            inodes_available: all_inodes - inodes,
-        }))
+        let whole = Statfs { total, available: total - used, inodes, inodes_available: all_inodes - inodes };
+        Ok(Response::Statfs(self.under_quotas(ino, whole).await?))
+    }
+
+    /// The numbers under the quotas of a directory and of those above it: each may leave less, and the nearest says
+    /// what is used.
+    async fn under_quotas(&self, mut ino: Ino, mut whole: Statfs) -> Result<Statfs, Errno> {
+        if self.find(Scan::DirQuotas { limit: 1 }, false).await?.is_empty() {
+            return Ok(whole);
+        }
+        let (mut nearest, mut met) = (None, BTreeSet::new());
+        let positive = |n: i64| u64::try_from(n).unwrap_or(0);
+        while !ino.is_trash() && met.insert(ino) {
+            let mut found = self.look(vec![Key::Attr(ino), Key::DirQuota(ino)]).await?;
+            let (quota, attr) = (found.pop().flatten(), found.pop().flatten());
+            if let Some(Record::Quota { max_space, max_inodes, used_space, used_inodes }) = quota {
+                let (space, inodes) = (positive(used_space), positive(used_inodes));
+                nearest = nearest.or(Some((space, inodes)));
+                if max_space > 0 {
+                    whole.available = whole.available.min(positive(max_space).saturating_sub(space));
+                }
+                if max_inodes > 0 {
+                    let left = positive(max_inodes).saturating_sub(inodes);
+                    whole.inodes_available = whole.inodes_available.min(left);
+                }
+            }
+            match attr {
+                Some(Record::Attr(attr)) if ino != Ino::ROOT => ino = attr.parent,
+                _ => break,
+            }
+        }
+        if let Some((space, inodes)) = nearest {
+            whole.total = space.saturating_add(whole.available);
+            whole.inodes = inodes;
+        }
+        Ok(whole)
     }
 }
 

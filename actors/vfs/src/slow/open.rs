@@ -88,7 +88,7 @@ impl Task {
             return Err(errno);
         }
         if check {
-            self.need(attr, flags.access_mask())?;
+            self.need(attr, flags.access_mask()).await?;
         }
         if flags.truncates() && attr.is_file() {
             self.truncate(ino, 0, true).await?;
@@ -111,8 +111,9 @@ impl Task {
         unchanged
     }
 
-    pub(super) async fn flush(&self, ino: Ino, handle: Handle) -> ServeResult {
+    pub(super) async fn flush(&self, ino: Ino, handle: Handle, lock_owner: u64) -> ServeResult {
         let file = self.shared.file(handle)?;
+        self.drop_range_locks(ino, lock_owner).await?;
         self.drain(ino).await?;
         self.shared.upload_error(&file.file)?;
         Ok(Response::Done)
@@ -122,6 +123,7 @@ impl Task {
         if !self.shared.close(handle) {
             return Ok(Response::Done);
         }
+        self.drop_locks(ino).await?;
         // The file may have been removed while it was open: with the last handle its content goes.
         match self.fresh_attr(ino).await {
             Ok(attr) if attr.nlink == 0 => {}

@@ -11,7 +11,7 @@ impl Task {
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR);
         }
-        self.need(&dir, 1)?;
+        self.need(&dir, 1).await?;
         let ino = match name.as_bytes() {
             b"." => parent,
             b".." if dir.parent.0 == 0 => parent,

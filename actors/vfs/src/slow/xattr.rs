@@ -1,9 +1,10 @@
-//! Extended attributes.
+//! Extended attributes; access rules are shown as two of them.
 
 use super::Task;
-use zest_metadata::{Key, Op, Record, Scan};
+use zest_metadata::acl::{self, AclKind, Rule};
+use zest_metadata::{Key, Op, Record, Scan, rules};
 use zest_types::limits::XATTR_VALUE_MAX;
-use zest_types::{Errno, Request, Response, ServeResult};
+use zest_types::{Errno, Ino, Name, Request, Response, ServeResult};
 
 impl Task {
     pub(super) async fn xattr(&self, request: Request<'static>) -> ServeResult {
@@ -20,6 +21,9 @@ impl Task {
                 Ok(Response::Done)
             }
             Request::GetXattr { ino, name } => {
+                if let Some(kind) = AclKind::of(name.as_bytes()) {
+                    return self.acl(ino, kind).await;
+                }
                 match self.look(vec![Key::Xattr(ino, name)]).await?.pop().flatten() {
                     Some(Record::Bytes(value)) => Ok(Response::Xattr(value)),
                     Some(_) => Err(Errno::EIO),
@@ -32,9 +36,32 @@ impl Task {
                     Key::Xattr(_, name) => Some(name),
                     _ => None,
                 });
-                Ok(Response::XattrNames(names.collect()))
+                let mut names: Vec<Name> = names.collect();
+                let attr = self.attr(ino).await?;
+                for (kind, name) in [(AclKind::Access, acl::ACCESS), (AclKind::Default, acl::DEFAULT)] {
+                    if kind.id(&attr) != 0 && self.shared.acl {
+                        names.push(Name::attribute(name)?);
+                    }
+                }
+                Ok(Response::XattrNames(names))
             }
             _ => Err(Errno::EINVAL),
         }
+    }
+
+    /// An access rule, as an extended attribute shows it.
+    async fn acl(&self, ino: Ino, kind: AclKind) -> ServeResult {
+        if !self.shared.acl {
+            return Err(Errno::ENOTSUP);
+        }
+        match kind.id(&self.attr(ino).await?) {
+            0 => Err(Errno::ENODATA),
+            id => Ok(Response::Xattr(self.acl_rule(id).await?.to_xattr())),
+        }
+    }
+
+    /// The access rule of an id.
+    pub(super) async fn acl_rule(&self, id: u32) -> Result<Rule, Errno> {
+        rules::acl_rule(self.look(vec![Key::AclRule(id)]).await?.pop().flatten().as_ref())
     }
 }

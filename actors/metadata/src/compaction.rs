@@ -1,0 +1,154 @@
+//! Which records at the beginning of a chunk list are worth being written anew as one slice. Pure, and asked by
+//! whoever reads the pieces and uploads the new slice; how the list changes then is a rule's business. Source:
+//! volume format, compaction.
+
+use zest_types::overlay::visible;
+use zest_types::{SliceRecord, limits};
+
+/// A record at the front is left alone from this length on, if the rest is not much larger.
+const WORTH_SKIPPING: u32 = 1 << 20;
+
+/// What to compact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Records of the list that are concerned: those left alone in front, and those replaced.
+    pub seen: Vec<SliceRecord>,
+    /// How many of them are left alone.
+    pub skipped: usize,
+    /// Where the new slice begins in the chunk.
+    pub pos: u32,
+    /// Its length.
+    pub size: u32,
+    /// What it consists of, one behind the other; holes are written as zeros.
+    pub pieces: Vec<SliceRecord>,
+}
+
+/// Chooses from a list; `None` when there is nothing to gain.
+#[must_use]
+pub fn choose(list: &[SliceRecord]) -> Option<Choice> {
+    let seen = list.get(..list.len().min(limits::COMPACT_RECORDS))?;
+    let mut skipped = 0;
+    loop {
+        let rest = seen.get(skipped..)?;
+        let (first, later) = rest.split_first()?;
+        if later.is_empty() {
+            return None;
+        }
+        let (pieces, size) = result(rest);
+        if size > 0 && may_skip(first, later, pieces.first()?, size) {
+            skipped += 1;
+            continue;
+        }
+        let pos = pieces.first()?.pos;
+        return (size > 0).then(|| Choice { seen: seen.to_vec(), skipped, pos, size, pieces });
+    }
+}
+
+/// A long record that shows whole in front of all others, and is no small part of what would be written.
+fn may_skip(first: &SliceRecord, later: &[SliceRecord], shown: &SliceRecord, size: u32) -> bool {
+    let whole = (shown.pos, shown.id, shown.off, shown.len) == (first.pos, first.id, first.off, first.len);
+    let long = first.len >= WORTH_SKIPPING && u64::from(first.len) * 5 >= u64::from(size);
+    whole && long && !later.contains(first)
+}
+
+/// What records show together, without holes at both ends, and its length.
+fn result(records: &[SliceRecord]) -> (Vec<SliceRecord>, u32) {
+    let mut pieces = visible(records);
+    while pieces.len() > 1 && pieces.first().is_some_and(|piece| piece.id.is_zeros()) {
+        pieces.remove(0);
+    }
+    while pieces.len() > 1 && pieces.last().is_some_and(|piece| piece.id.is_zeros()) {
+        pieces.pop();
+    }
+    if let [only] = pieces.as_mut_slice()
+        && only.id.is_zeros()
+    {
+        only.len = only.len.min(1);
+    }
+    let size = pieces.iter().map(|piece| piece.len).sum();
+    (pieces, size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use zest_types::SliceId;
+
+    fn slice(pos: u32, id: u64, len: u32) -> SliceRecord {
+        SliceRecord::whole(pos, SliceId(id), len)
+    }
+
+    #[test]
+    fn small_records_become_one_and_a_long_one_stays() {
+        assert_eq!(choose(&[]), None);
+        assert_eq!(choose(&[slice(0, 1, 100)]), None);
+        let two = [slice(0, 1, 100), slice(50, 2, 100)];
+        let choice = choose(&two).unwrap();
+        assert_eq!((choice.skipped, choice.pos, choice.size, choice.pieces.len()), (0, 0, 150, 2));
+
+        let long = slice(0, 1, 2 << 20);
+        let behind = [long, slice(2 << 20, 2, 10), slice((2 << 20) + 20, 3, 10)];
+        let choice = choose(&behind).unwrap();
+        assert_eq!((choice.skipped, choice.pos, choice.size), (1, 2 << 20, 30));
+        assert_eq!(choice.pieces.len(), 3, "the hole between is written as zeros");
+        // Painted over, or few among many: it is written anew.
+        assert_eq!(choose(&[long, slice(5, 2, 10)]).unwrap().skipped, 0);
+        assert_eq!(choose(&[long, slice(2 << 20, 2, 20 << 20), slice(22 << 20, 3, 9)]).unwrap().skipped, 0);
+        // Twice the same record: one of the two must go.
+        assert_eq!(choose(&[long, slice(2 << 20, 2, 9), long]).unwrap().skipped, 0);
+        assert_eq!(choose(&[long, slice(2 << 20, 2, 10)]), None, "one record is left");
+    }
+
+    #[test]
+    fn holes_at_both_ends_are_left_out() {
+        let list = [SliceRecord::zeros(0, 1000), slice(100, 1, 10), SliceRecord::zeros(300, 50)];
+        let choice = choose(&list).unwrap();
+        assert_eq!((choice.pos, choice.size, choice.pieces.len()), (100, 10, 1));
+        let only = [SliceRecord::zeros(7, 100), SliceRecord::zeros(0, 50)];
+        assert_eq!(choose(&only).unwrap().size, 1);
+    }
+
+    proptest! {
+        /// Whatever is chosen shows the same afterwards, and skipped records are not touched by it.
+        #[test]
+        fn the_chunk_shows_the_same(
+            parts in prop::collection::vec((0..200u32, 0..4u64, 1..120u32, any::<bool>()), 0..12),
+        ) {
+            let mega = |long: bool| if long { 1 << 17 } else { 1 };
+            let list: Vec<SliceRecord> = parts
+                .iter()
+                .map(|(pos, id, len, long)| {
+                    let (pos, len) = (pos * 1000, len * mega(*long));
+                    if *id == 0 { SliceRecord::zeros(pos, len) } else { slice(pos, *id * 1000 + u64::from(len), len) }
+                })
+                .collect();
+            let Some(choice) = choose(&list) else { return Ok(()) };
+            prop_assert!(choice.seen.len() - choice.skipped >= 2);
+            let new = slice(choice.pos, 9999, choice.size);
+            let mut after = choice.seen[..choice.skipped].to_vec();
+            after.push(new);
+            after.extend_from_slice(&list[choice.seen.len()..]);
+            // Each byte: which slice, and which of its bytes; the new one's are looked up in its pieces.
+            let byte = |records: &[SliceRecord], at: u32| {
+                zest_types::overlay::visible_in(records, at, 1).first().map(|p| (p.id.0, p.off))
+            };
+            let end = list.iter().map(|r| r.pos + r.len).max().unwrap_or(0);
+            for at in (0..end + 5).step_by(499).chain(list.iter().flat_map(|r| [r.pos, r.pos + r.len - 1, r.pos + r.len])) {
+                let expected = byte(&list, at).filter(|(id, _)| *id != 0);
+                let found = match byte(&after, at) {
+                    Some((9999, off)) => {
+                        let mut left = off;
+                        choice.pieces.iter().find_map(|piece| {
+                            if left < piece.len { return Some((piece.id.0, piece.off + left)); }
+                            left -= piece.len;
+                            None
+                        })
+                    }
+                    other => other,
+                };
+                prop_assert_eq!(found.filter(|(id, _)| *id != 0), expected, "byte {}", at);
+            }
+        }
+    }
+}
