@@ -38,7 +38,7 @@ pub async fn clone(core: &MetaCore, caller: Caller, job: &Job) -> Result<Ino, Er
     let Outcome::Node { ino, attr, .. } = begun else { return Err(Errno::EIO) };
     let filled = match attr.is_dir() {
         true => fill_directory(core, caller, (from, ino), mode).await,
-        false => fill_file(core, caller, (from, ino), job.keep).await,
+        false => fill_file(core, (from, ino), job.keep).await,
     };
     let attached = match filled {
         Ok(()) => core.change(caller, &Op::Attach { ino, parent, name }).await.map(|_| ino),
@@ -93,7 +93,7 @@ async fn fill_directory(
 }
 
 /// Copies the content of a large file step by step.
-async fn fill_file(core: &MetaCore, caller: Caller, (from, to): (Ino, Ino), keep: bool) -> Result<(), Errno> {
+async fn fill_file(core: &MetaCore, (from, to): (Ino, Ino), keep: bool) -> Result<(), Errno> {
     let source = attr(core, from).await?.ok_or(Errno::ENOENT)?;
     let mut offset = 0;
     while offset < source.length {
@@ -112,7 +112,6 @@ async fn fill_file(core: &MetaCore, caller: Caller, (from, to): (Ino, Ino), keep
         mtime: time(source.mtime),
         ..SetAttr::default()
     };
-    let _ = caller;
     core.change(Caller::SYSTEM, &Op::SetAttr { ino: to, set }).await.map(|_| ())
 }
 
@@ -122,10 +121,10 @@ async fn discard(core: &MetaCore, top: Ino) -> Result<(), Errno> {
     while let Some(dir) = open.last().copied() {
         // Flags came along with the copy, and would protect it.
         let set = SetAttr { flags: Some(0), ..SetAttr::default() };
-        core.change(Caller::SYSTEM, &Op::SetAttr { ino: dir, set: set.clone() }).await?;
+        core.change(Caller::SYSTEM, &Op::SetAttr { ino: dir, set }).await?;
         let mut deeper = None;
         for (name, kind, ino) in entries(core, dir, None).await? {
-            core.change(Caller::SYSTEM, &Op::SetAttr { ino, set: set.clone() }).await?;
+            core.change(Caller::SYSTEM, &Op::SetAttr { ino, set }).await?;
             let op = match kind {
                 FileType::Directory => Op::Rmdir { parent: dir, name },
                 _ => Op::Unlink { parent: dir, name },

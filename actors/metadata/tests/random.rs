@@ -153,7 +153,7 @@ fn compact(world: &World, step: &Step) -> Option<Op> {
     let Key::Chunk(ino, index) = pick(&lists, step.a)? else { return None };
     let choice = choose(&world.slices(*ino, *index))?;
     let record = SliceRecord::whole(choice.pos, SliceId(world.next_slice), choice.size);
-    let (ino, index, skipped, delayed) = (*ino, *index, choice.skipped, step.d % 2 == 0);
+    let (ino, index, skipped, delayed) = (*ino, *index, choice.skipped, step.d.is_multiple_of(2));
     Some(Op::Compact { ino, index, seen: choice.seen, skipped, record, delayed })
 }
 
