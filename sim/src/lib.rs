@@ -14,5 +14,7 @@ pub mod devices;
 pub mod explorer;
 pub mod judge;
 pub mod plan;
+pub mod redis;
 pub mod universe;
+pub mod wire;
 pub mod world;

@@ -5,11 +5,16 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use clap::{Parser, Subcommand};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use zest_sim::explorer::{
-    planted::first_find, run, shrink::shrink, sweep::Report, sweep::sweep, twice::twice,
+    planted::first_find, planted::first_find_wire, run, shrink::shrink, sweep::Report, sweep::sweep,
+    twice::twice,
 };
 use zest_sim::plan::{Setup, draw::setup};
+use zest_sim::redis::machine::Mishap;
+use zest_sim::wire::{self, WireOutcome};
+use zest_sim::world::Outcome;
 use zest_world::planted::Bug;
 
 #[derive(Parser)]
@@ -34,6 +39,9 @@ enum Command {
         /// Prints what was broken, and no timeline.
         #[arg(long)]
         quiet: bool,
+        /// A wire world: several clients of a simulated Redis.
+        #[arg(long)]
+        wire: bool,
     },
     /// Runs every seed twice and compares.
     Twice(Many),
@@ -61,11 +69,21 @@ struct Many {
     /// Goes on after a failure.
     #[arg(long)]
     all: bool,
+    /// Wire worlds: several clients of a simulated Redis.
+    #[arg(long)]
+    wire: bool,
 }
 
 fn main() -> ExitCode {
     let good = match Arguments::parse().command {
-        Command::Run { seed, bug, shrink, quiet } => tell(&seed, bug.as_deref(), shrink, quiet),
+        Command::Run { seed, bug, quiet, wire: true, .. } => tell_wire(&seed, bug.as_deref(), quiet),
+        Command::Run { seed, bug, shrink, quiet, .. } => tell(&seed, bug.as_deref(), shrink, quiet),
+        Command::Twice(many) if many.wire => {
+            many_wire(&many, "twice", |seed| wire::twice(&wire::draw::setup(seed)))
+        }
+        Command::Sweep(many) if many.wire => {
+            many_wire(&many, "sweep", |seed| Ok(wire::run(&wire::draw::setup(seed), None, false)))
+        }
         Command::Twice(many) => {
             report(&many, "twice", &sweep(many.range(), many.threads, many.all, |seed| twice(&setup(seed))))
         }
@@ -77,6 +95,51 @@ fn main() -> ExitCode {
         Command::Planted { within } => hunt(within),
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn many_wire(many: &Many, what: &str, one: impl Fn(u64) -> Result<WireOutcome, String> + Sync) -> bool {
+    let mishaps = parking_lot::Mutex::new(BTreeMap::<Mishap, u64>::new());
+    let sweep = sweep(many.range(), many.threads, many.all, |seed| {
+        let outcome = one(seed)?;
+        outcome.mishaps.keys().for_each(|mishap| *mishaps.lock().entry(*mishap).or_insert(0) += 1);
+        Ok(outcome.outcome)
+    });
+    for (mishap, worlds) in mishaps.into_inner() {
+        println!(
+            "  {:>5.1} % of the worlds had {}",
+            worlds as f64 * 100.0 / sweep.runs.max(1) as f64,
+            mishap.name()
+        );
+    }
+    report(many, what, &sweep)
+}
+
+fn tell_wire(seed: &str, bug: Option<&str>, quiet: bool) -> bool {
+    let plan = match seed.parse() {
+        Ok(seed) => Ok(wire::draw::setup(seed)),
+        Err(_) => {
+            std::fs::read_to_string(seed).map_err(|error| format!("{seed}: {error}")).and_then(|json| {
+                serde_json::from_str(&json).map_err(|error| format!("{seed} is no plan: {error}"))
+            })
+        }
+    };
+    let (plan, bug) = match plan.and_then(|plan| Ok((plan, bug.map(bug_of).transpose()?))) {
+        Ok(prepared) => prepared,
+        Err(text) => {
+            eprintln!("{text}");
+            return false;
+        }
+    };
+    let outcome = wire::run(&plan, bug, !quiet);
+    let good = show(plan.seed, &outcome.outcome);
+    for (mishap, times) in &outcome.mishaps {
+        println!("  {times} × {}", mishap.name());
+    }
+    println!(
+        "  the server took {} connections; clients say of its silences: {:?}",
+        outcome.connections, outcome.causes
+    );
+    good
 }
 
 impl Many {
@@ -94,8 +157,11 @@ fn plan_of(text: &str) -> Result<Setup, String> {
 }
 
 fn bug_of(name: &str) -> Result<Bug, String> {
-    let found = Bug::ALL.into_iter().find(|bug| format!("{bug:?}").eq_ignore_ascii_case(name));
-    found.ok_or_else(|| format!("no planted bug is called {name}; there are {:?}", Bug::ALL))
+    let found =
+        Bug::ALL.into_iter().chain(Bug::WIRE).find(|bug| format!("{bug:?}").eq_ignore_ascii_case(name));
+    found.ok_or_else(|| {
+        format!("no planted bug is called {name}; there are {:?} and {:?}", Bug::ALL, Bug::WIRE)
+    })
 }
 
 fn tell(seed: &str, bug: Option<&str>, small: bool, quiet: bool) -> bool {
@@ -112,10 +178,14 @@ fn tell(seed: &str, bug: Option<&str>, small: bool, quiet: bool) -> bool {
         println!("{}", serde_json::to_string_pretty(&plan).unwrap_or_default());
     }
     let outcome = run(&plan, bug, !quiet);
+    show(plan.seed, &outcome)
+}
+
+fn show(seed: u64, outcome: &Outcome) -> bool {
     for (at, words) in &outcome.words {
         println!("{:>10.3} s  {words}", *at as f64 / 1e6);
     }
-    println!("seed {}: {} events, digest {:016x}", plan.seed, outcome.events, outcome.digest);
+    println!("seed {}: {} events, digest {:016x}", seed, outcome.events, outcome.digest);
     for (fault, times) in &outcome.fired {
         println!("  {} × {}", times, fault.name());
     }
@@ -144,7 +214,8 @@ fn report(many: &Many, what: &str, report: &Report) -> bool {
         );
     }
     for (seed, text) in &report.failures {
-        println!("seed {seed}: {text}\n  again: cargo run -p zest-sim -- run {seed}");
+        let wire = if many.wire { " --wire" } else { "" };
+        println!("seed {seed}: {text}\n  again: cargo run -p zest-sim -- run {seed}{wire}");
     }
     println!("{} of {} runs failed", report.failures.len(), report.runs);
     report.failures.is_empty()
@@ -152,11 +223,14 @@ fn report(many: &Many, what: &str, report: &Report) -> bool {
 
 fn hunt(within: u64) -> bool {
     let mut all = true;
-    for bug in Bug::ALL {
-        match first_find(bug, within) {
+    for bug in Bug::WIRE.into_iter().chain(Bug::ALL) {
+        let wire = Bug::WIRE.contains(&bug);
+        let found = if wire { first_find_wire(bug, within) } else { first_find(bug, within) };
+        match found {
             Some((seed, violation)) => {
+                let wire = if wire { " --wire" } else { "" };
                 println!("{bug:?}: seed {seed}, {}: {}", violation.rule, violation.text);
-                println!("  again: cargo run -p zest-sim -- run {seed} --bug {bug:?}");
+                println!("  again: cargo run -p zest-sim -- run {seed} --bug {bug:?}{wire}");
             }
             None => {
                 println!("{bug:?}: not found within {within} seeds");

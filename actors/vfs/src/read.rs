@@ -4,6 +4,7 @@
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 use zest_data::block::{BlockRange, block_ranges};
 use zest_data::{BlockId, PendingPiece, Piece};
@@ -30,13 +31,15 @@ pub struct Fetched {
     blocks: BTreeMap<BlockId, Bytes>,
     /// When the read began: records that were asked for since then will do for it, whether or not a lease holds.
     since: Option<Duration>,
+    /// Where the file ended when the read began: a longer one, seen beside an older list, would show zeros.
+    end: OnceLock<u64>,
 }
 
 impl Fetched {
     /// Nothing yet, for a read that begins now.
     #[must_use]
     pub fn since(mono: Duration) -> Fetched {
-        Fetched { blocks: BTreeMap::new(), since: Some(mono) }
+        Fetched { since: Some(mono), ..Fetched::default() }
     }
 
     /// Takes a block.
@@ -56,6 +59,7 @@ impl Shared {
         let attr = self.views.attr(ino, self.mono());
         let attr = attr.or_else(|| self.views.attr_since(ino, fetched.since?)).ok_or(Missing::Attr)?;
         let length = attr.length.max(pending_end);
+        let length = length.min(*fetched.end.get_or_init(|| length));
         if offset >= length {
             return Ok(Vec::new());
         }

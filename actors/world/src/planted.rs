@@ -24,10 +24,44 @@ pub enum Bug {
     FsyncDoesNothing,
     /// After an unknown outcome the change is simply sent again.
     UnknownRepeated,
+    /// A commit whose connection broke is sent again on the next one.
+    LostReplyRepeated,
+    /// Of everything a change set expects, the commit script is told the first only.
+    KeyNotChecked,
+    /// What the server tells of others' changes is thrown away.
+    InvalidationDropped,
+    /// An answer that takes long becomes an error.
+    StallBecomesError,
+    /// A lost connection is made again without pauses.
+    ReconnectStorm,
+    /// That a name does not exist is believed for ever.
+    NegativeEntrySurvives,
+    /// What was pushed on a connection that was lost is believed on the next one.
+    SilenceBelieved,
+    /// A transaction does not watch what it read.
+    WatchForgotten,
+    /// A transaction that was refused is taken for one that was made.
+    AbortTakenForDone,
+    /// A conflict is told from records that are not of one moment.
+    ConflictUnconfirmed,
 }
 
 impl Bug {
-    /// Every planted bug.
+    /// Those that worlds with a simulated Redis find.
+    pub const WIRE: [Bug; 10] = [
+        Bug::LostReplyRepeated,
+        Bug::KeyNotChecked,
+        Bug::InvalidationDropped,
+        Bug::StallBecomesError,
+        Bug::ReconnectStorm,
+        Bug::NegativeEntrySurvives,
+        Bug::SilenceBelieved,
+        Bug::WatchForgotten,
+        Bug::AbortTakenForDone,
+        Bug::ConflictUnconfirmed,
+    ];
+
+    /// Those that worlds of one client find.
     pub const ALL: [Bug; 10] = [
         Bug::CommitBeforeUpload,
         Bug::SwallowedUploadError,

@@ -12,3 +12,12 @@ pub fn first_find(bug: Bug, within: u64) -> Option<(u64, Violation)> {
     (0..within)
         .find_map(|seed| run(&setup(seed), Some(bug), false).violation.map(|violation| (seed, violation)))
 }
+
+/// The same with wire worlds.
+#[must_use]
+pub fn first_find_wire(bug: Bug, within: u64) -> Option<(u64, Violation)> {
+    (0..within).find_map(|seed| {
+        let outcome = crate::wire::run(&crate::wire::draw::setup(seed), Some(bug), false);
+        outcome.outcome.violation.map(|violation| (seed, violation))
+    })
+}

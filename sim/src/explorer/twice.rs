@@ -10,18 +10,23 @@ use crate::world::Outcome;
 /// The first event in which the runs differ, with its neighbours.
 pub fn twice(setup: &Setup) -> Result<Outcome, String> {
     let (first, second) = (run(setup, None, false), run(setup, None, false));
-    if first.digest == second.digest && first.events == second.events && first.violation == second.violation {
-        return Ok(first);
+    match difference(&first, &second) {
+        None => Ok(first),
+        Some(text) => Err(text),
     }
-    Err(difference(&first, &second))
 }
 
-fn difference(first: &Outcome, second: &Outcome) -> String {
+/// The first event in which two runs differ, with its neighbours; nothing where they do not.
+#[must_use]
+pub fn difference(first: &Outcome, second: &Outcome) -> Option<String> {
+    if first.digest == second.digest && first.events == second.events && first.violation == second.violation {
+        return None;
+    }
     let same = first.tape.iter().zip(&second.tape).take_while(|(a, b)| a == b).count();
     let near = |outcome: &Outcome| {
         let from = same.saturating_sub(3);
         let lines = outcome.tape.iter().enumerate().skip(from).take(6);
         lines.map(|(at, event)| format!("  {at}: {event:?}")).collect::<Vec<_>>().join("\n")
     };
-    format!("event {same} differs; first run:\n{}\nsecond run:\n{}", near(first), near(second))
+    Some(format!("event {same} differs; first run:\n{}\nsecond run:\n{}", near(first), near(second)))
 }

@@ -74,7 +74,8 @@ const REST: Duration = Duration::from_secs(120);
 /// Where others may use the volume, what a mount leaves is nobody's business for this long.
 const JOBS_EVERY: Duration = Duration::from_secs(30);
 
-struct Here;
+/// Everything of a client runs in one thread.
+pub(crate) struct Here;
 
 impl Stage for Here {
     fn start(&self, _: Role, begin: Box<dyn FnOnce() + Send>) {
@@ -145,7 +146,7 @@ pub fn terms(setup: &Setup) -> Terms {
     Terms { lenient: failing, lax_reads: failing, durable_at_once: setup.engine == EngineKind::Records }
 }
 
-fn settings(setup: &Setup) -> Settings {
+pub(crate) fn settings(setup: &Setup) -> Settings {
     let mut settings = Settings::new("sim-volume", "00000000-0000-0000-0000-000000000001", "mem", "sim");
     settings.block_size_kib = setup.block_kib;
     settings.trash_days = setup.trash_days;
@@ -185,7 +186,7 @@ async fn open(media: &Media, task: &Task, seed: u64, world: &World) -> Result<Ar
     }
 }
 
-async fn format(engine: &dyn Engine, settings: &Settings, world: &World) -> Result<(), String> {
+pub(crate) async fn format(engine: &dyn Engine, settings: &Settings, world: &World) -> Result<(), String> {
     for _ in 0..20 {
         let found = engine.read(&[Key::Setting]).await.map_err(|error| error.to_string())?;
         if found.first().is_some_and(Option::is_some) {

@@ -46,7 +46,9 @@ impl Outcome {
         Outcome::of(tape, Some(Violation::new("panic", text)), BTreeMap::new())
     }
 
-    fn of(tape: &Tape, violation: Option<Violation>, fired: BTreeMap<Fault, u64>) -> Outcome {
+    /// What a tape says of a world that ended.
+    #[must_use]
+    pub fn of(tape: &Tape, violation: Option<Violation>, fired: BTreeMap<Fault, u64>) -> Outcome {
         let (digest, events) = (tape.digest(), tape.count());
         let (tape, words) = tape.take();
         Outcome { digest, events, violation, fired, tape, words }

@@ -11,6 +11,7 @@ use zest_metadata::{
     Write,
 };
 use zest_types::{Attr, Ino, SliceRecord, Time};
+use zest_world::planted::{self, Bug};
 
 /// The script.
 pub(crate) const SCRIPT: &str = include_str!("commit.lua");
@@ -38,8 +39,10 @@ struct Writer<'a> {
 /// The words of a change set.
 pub(crate) fn sentence(places: &Places, changes: &ChangeSet) -> Result<Sentence, EngineError> {
     let mut writer = Writer { places, at: BTreeMap::new(), out: Sentence::default() };
-    writer.text(changes.expect.len().to_string());
-    for expect in &changes.expect {
+    let told = if planted::active(Bug::KeyNotChecked) { 1 } else { usize::MAX };
+    let expected = changes.expect.get(..told).unwrap_or(&changes.expect);
+    writer.text(expected.len().to_string());
+    for expect in expected {
         writer.expect(expect)?;
     }
     for write in &changes.write {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zest_metadata::{Changed, Listener};
 use zest_types::limits;
+use zest_world::planted::{self, Bug};
 use zest_world::{Dial, Target, World};
 
 /// Why a server could not be connected to. Texts name what was tried.
@@ -154,7 +155,7 @@ impl Link {
                 tokio::spawn(driver);
                 Ok(connection)
             }
-            Err(error) => Err(Miss::NotDone(error.to_string())),
+            Err(error) => Err(Miss::Unknown(error.to_string())),
         }
     }
 }
@@ -267,7 +268,9 @@ impl Core {
                 }
                 None => {
                     let spread = 0.5 + (self.world.chance.next_u64() % 1024) as f64 / 1024.0;
-                    self.world.clock.sleep(pause.mul_f64(spread)).await;
+                    if !planted::active(Bug::ReconnectStorm) {
+                        self.world.clock.sleep(pause.mul_f64(spread)).await;
+                    }
                     pause = (pause * 2).min(self.url.max_backoff);
                     match self.connect().await {
                         Ok(made) => next = Some(made),
@@ -299,7 +302,7 @@ impl Core {
         futures::pin_mut!(beat);
         let mut driver = driver.fuse();
         let mut lost = lost.fuse();
-        futures::select! {
+        futures::select_biased! {
             () = driver => self.down(serial, "the server closed the connection"),
             () = beat => self.down(serial, "the server does not answer"),
             () = lost => {}
@@ -385,7 +388,7 @@ impl Core {
             let track = push::tracking();
             let asked = connection.send_packed_command(&track).fuse();
             futures::pin_mut!(asked);
-            let on = futures::select! { answer = asked => answer.is_ok(), () = driver => false };
+            let on = futures::select_biased! { answer = asked => answer.is_ok(), () = driver => false };
             self.pushes.store(on, Ordering::Relaxed);
         }
         let serial = self.serials.fetch_add(1, Ordering::Relaxed) + 1;
@@ -437,7 +440,9 @@ impl Core {
     fn ear(&self) -> impl Fn(redis::PushInfo) -> Result<(), ()> + Send + Sync + 'static {
         let (prefix, listener) = (self.prefix.clone(), Arc::clone(&self.listener));
         move |info| {
-            if let Some(listener) = &*listener.lock() {
+            if let Some(listener) = &*listener.lock()
+                && !planted::active(Bug::InvalidationDropped)
+            {
                 push::heard(&prefix, &info).iter().for_each(|what| listener.changed(what));
             }
             Ok(())
@@ -505,7 +510,7 @@ impl Core {
             let asked = connection.send_packed_command(command).fuse();
             let driver = driver.fuse();
             futures::pin_mut!(asked, driver);
-            futures::select! { answer = asked => answer.ok(), () = driver => None }
+            futures::select_biased! { answer = asked => answer.ok(), () = driver => None }
         };
         within(&*self.world.clock, time, asked).await.flatten()
     }

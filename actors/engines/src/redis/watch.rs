@@ -1,12 +1,12 @@
 //! Commits without scripts: the keys are watched, read, met with the change set by `apply`, and written in one
 //! transaction, which fails when somebody changed one of them meanwhile. Slower than the script, same meaning.
 
-use super::RedisEngine;
 use super::link::Miss;
 use super::place::Place;
 use super::read::{ask, take};
 use super::record::{Values, decode, encode, pairs};
 use super::scan::number;
+use super::{Patience, RedisEngine};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value};
@@ -15,6 +15,7 @@ use std::time::Duration;
 use zest_metadata::apply::{Records, Refused, apply};
 use zest_metadata::{Applied, ChangeSet, CommitError, EngineError, Key, Record, Scan};
 use zest_types::{Ino, Name, limits};
+use zest_world::planted::{self, Bug};
 
 /// What was read, and what is missing so far.
 #[derive(Default)]
@@ -44,16 +45,36 @@ impl Records for Seen {
     }
 }
 
+/// Why a try did not come to its end.
+enum Stop {
+    /// That is the answer.
+    Final(CommitError),
+    /// Nothing was written.
+    Passing(Miss),
+}
+
+impl From<EngineError> for Stop {
+    fn from(error: EngineError) -> Stop {
+        Stop::Final(error.into())
+    }
+}
+
 /// Commits a change set.
 pub(crate) async fn commit(engine: &RedisEngine, changes: &ChangeSet) -> Result<Applied, CommitError> {
+    let mut patience = Patience::new(&engine.world);
     for attempt in 0..limits::TXN_RETRIES {
-        let mut connection = match engine.link.exclusive().await {
-            Ok(connection) => connection,
-            Err(Miss::NotDone(why) | Miss::Unknown(why)) => return Err(EngineError::Failed(why).into()),
-            Err(Miss::Server(error)) => return Err(super::refusal(engine.url(), &error).into()),
+        let tried = match engine.link.exclusive().await {
+            Ok(mut connection) => once(engine, &mut connection, changes).await,
+            Err(miss) => Err(Stop::Passing(miss)),
         };
-        if let Some(applied) = once(engine, &mut connection, changes).await? {
-            return Ok(applied);
+        match tried {
+            Ok(Some(applied)) => return Ok(applied),
+            Ok(None) => {}
+            Err(Stop::Final(error)) => return Err(error),
+            Err(Stop::Passing(miss)) => {
+                patience.bear(engine, miss).await?;
+                continue;
+            }
         }
         let most = u64::from(attempt).saturating_mul(u64::from(attempt)).clamp(1, 100);
         let pause = engine.world.chance.next_u64() % most;
@@ -67,7 +88,7 @@ async fn once(
     engine: &RedisEngine,
     connection: &mut MultiplexedConnection,
     changes: &ChangeSet,
-) -> Result<Option<Applied>, CommitError> {
+) -> Result<Option<Applied>, Stop> {
     let mut seen = Seen::default();
     let decided = loop {
         let decided = apply(changes, &seen);
@@ -75,11 +96,18 @@ async fn once(
         if keys.is_empty() && scans.is_empty() {
             break decided;
         }
-        look(engine, connection, &mut seen, keys, scans).await.map_err(|error| before(engine, &error))?;
+        look(engine, connection, &mut seen, keys, scans).await.map_err(|error| before(engine, error))?;
     };
     let records = match decided {
         Ok(records) => records,
-        Err(Refused::Conflict(found)) => return Err(CommitError::Conflict(found)),
+        Err(Refused::Conflict(found)) => {
+            // What was read one after the other is of one moment only if nobody has changed it since.
+            let confirm = redis::pipe().atomic().cmd("PING").query_async::<Value>(connection).await;
+            return match confirm.map_err(|error| before(engine, error))? {
+                Value::Nil if !planted::active(Bug::ConflictUnconfirmed) => Ok(None),
+                _ => Err(Stop::Final(CommitError::Conflict(found))),
+            };
+        }
         Err(Refused::Engine(error)) => return Err(error.into()),
     };
     let mut pipeline = Pipeline::new();
@@ -88,20 +116,24 @@ async fn once(
         write(engine, &mut pipeline, key, record.as_ref(), seen.records.get(key).and_then(Option::as_ref))?;
     }
     match pipeline.query_async::<Value>(connection).await {
-        Ok(Value::Nil) => Ok(None),
+        Ok(Value::Nil) if !planted::active(Bug::AbortTakenForDone) => Ok(None),
         Ok(_) => Ok(Some(Applied { records: records.into_iter().collect() })),
         Err(error) if error.is_io_error() || error.is_connection_dropped() => {
-            Err(CommitError::Unknown(error.to_string()))
+            Err(Stop::Final(CommitError::Unknown(error.to_string())))
         }
-        Err(error) => Err(super::refusal(engine.url(), &error).into()),
+        Err(error) => Err(before(engine, error)),
     }
 }
 
-/// Nothing was written yet.
-fn before(engine: &RedisEngine, error: &RedisError) -> CommitError {
-    match error.is_io_error() || error.is_connection_dropped() {
-        true => CommitError::Conflict(Vec::new()),
-        false => super::refusal(engine.url(), error).into(),
+/// Nothing was written yet: what passes by itself is waited for.
+fn before(engine: &RedisEngine, error: RedisError) -> Stop {
+    let text = error.to_string();
+    if error.is_io_error() || error.is_connection_dropped() {
+        return Stop::Passing(Miss::Unknown(text));
+    }
+    match ["OOM", "MISCONF"].iter().any(|word| text.contains(word)) {
+        true => super::refusal(engine.url(), &error).into(),
+        false => Stop::Passing(Miss::Server(error)),
     }
 }
 
@@ -133,7 +165,9 @@ async fn look(
             watch.arg(&key[..]);
         },
     );
-    connection.send_packed_command(&watch).await?;
+    if !planted::active(Bug::WatchForgotten) {
+        connection.send_packed_command(&watch).await?;
+    }
     let mut pipeline = Pipeline::new();
     for (_, place) in &places {
         ask(&mut pipeline, place);

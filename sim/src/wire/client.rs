@@ -1,0 +1,313 @@
+//! One client of a wire world: connects with the production engine, mounts with the product's own assembly, lets its
+//! users live, and waits for the others before it leaves.
+
+use super::ledger;
+use super::life::Shared;
+use crate::devices::{Life, SimChance, SimClock, SimObjects, SimOffload};
+use crate::judge::{Court, Terms, Violation};
+use crate::plan::Step;
+use crate::redis::dial::SimDial;
+use crate::world::census;
+use crate::world::incarnation::{Here, format, settings};
+use crate::world::look::look;
+use crate::world::scene::Scene;
+use crate::world::user::User;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use zest_engines::redis::{ConnectOptions, RedisEngine, RedisUrl};
+use zest_metadata::Engine;
+use zest_types::volume::Settings;
+use zest_types::{Errno, Ino, Name, Request, Response};
+use zest_vfs::{Mount, Options};
+use zest_world::{Clock, World};
+
+/// How long a client tries to find the server.
+const TRIES: u32 = 200;
+/// How often a mount is tried.
+const MOUNTS: u32 = 5;
+/// More connections than this within a second are a storm.
+const STORM: usize = 50;
+/// A look at what others do.
+const GLANCE: Duration = Duration::from_millis(5);
+/// Quiet time before the court looks at the volume.
+const REST: Duration = Duration::from_secs(2);
+
+fn world(shared: &Shared, number: usize, clock: Arc<SimClock>, life: &Arc<Life>) -> World {
+    let media = &shared.media;
+    let seed = media.setup.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
+    let stream = |name| Arc::new(SimChance::new(seed, name));
+    let (fates, tape) = (media.fates.clone(), media.tape.clone());
+    World {
+        clock,
+        chance: stream("actors"),
+        offload: Arc::new(SimOffload { life: life.clone(), chance: stream("offload"), fates: fates.clone() }),
+        objects: Arc::new(SimObjects {
+            media: media.objects.clone(),
+            life: life.clone(),
+            chance: stream("objects"),
+            fates,
+            tape: tape.clone(),
+        }),
+        trace: tape,
+    }
+}
+
+async fn connect(shared: &Shared, world: &World, dial: &Arc<SimDial>) -> Result<Arc<RedisEngine>, String> {
+    let url = RedisUrl::parse("redis://redis:6379/1").map_err(|error| error.to_string())?;
+    let options = ConnectOptions { scripts: shared.setup.scripts, push: shared.setup.push };
+    let mut last = String::new();
+    for _ in 0..TRIES {
+        match RedisEngine::connect(&url, dial.clone(), world, options).await {
+            Ok(engine) => return Ok(Arc::new(engine)),
+            Err(error) => last = error.to_string(),
+        }
+        world.clock.sleep(Duration::from_millis(50)).await;
+    }
+    Err(last)
+}
+
+/// Lives as client `number`, until the world ends.
+pub async fn live(shared: Rc<Shared>, number: usize) {
+    if let Err(violation) = act(&shared, number).await {
+        // In a world that forgets, nothing but answers at all is promised.
+        if !shared.setup.forgets() || violation.rule == "hang" {
+            shared.violated(violation);
+        }
+        shared.stop.set(true);
+    }
+    shared.gone.set(shared.gone.get() + 1);
+}
+
+async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
+    let clock = Arc::new(SimClock::new(Duration::ZERO));
+    if number == 0 {
+        shared.media.tape.starts(Duration::ZERO);
+    }
+    let life = Arc::new(Life::new(None));
+    let world = world(shared, number, clock.clone(), &life);
+    let dial = Arc::new(SimDial::default());
+    let engine = connect(shared, &world, &dial).await.map_err(|text| Violation::new("connect", text))?;
+    let settings = settings(&shared.media.setup);
+    if number == 0 {
+        format(&*engine, &settings, &world).await.map_err(|text| Violation::new("format", text))?;
+    } else {
+        shared.wait(|| shared.formatted.get()).await;
+    }
+    let options = Options {
+        lease: Duration::from_millis(shared.setup.lease_ms),
+        memory_cache: 4 << 20,
+        ..Options::default()
+    };
+    let mount = mounted(world, &engine, &settings, &options)
+        .await
+        .map_err(|errno| Violation::new("mount", format!("client {number} can't mount: {errno}")))?;
+    let scene =
+        Scene::new(mount.vfs.clone(), clock, life, shared.media.tape.clone(), shared.media.bench.clone());
+    let scene = Rc::new(scene);
+    if number == 0 {
+        begin(shared, &scene).await?;
+        shared.formatted.set(true);
+    }
+    shared.ready.set(shared.ready.get() + 1);
+    shared.wait(|| shared.ready.get() == shared.setup.clients.len()).await;
+    play(shared, &scene, number).await;
+    shared.done.set(shared.done.get() + 1);
+    shared.wait(|| shared.done.get() == shared.setup.clients.len()).await;
+    end(shared, &scene, &mount, number).await?;
+    // Without scripts every change has a connection of its own.
+    if shared.setup.scripts && dial.most_in_a_second() > STORM {
+        let text =
+            format!("client {number} asked for {} connections within a second", dial.most_in_a_second());
+        return Err(Violation::new("storm", text));
+    }
+    let (_, stalls) = engine.stalls();
+    for stall in stalls {
+        scene.tape.say(|| {
+            format!("client {number} saw a stall of {} ms: {}", stall.lasted.as_millis(), stall.cause)
+        });
+        shared.causes.borrow_mut().push(stall.cause);
+    }
+    Ok(())
+}
+
+/// Mounts, again where the beginning of a session met with trouble: whoever mounts tries again.
+async fn mounted(
+    world: World,
+    engine: &Arc<RedisEngine>,
+    settings: &Settings,
+    options: &Options,
+) -> Result<Mount, Errno> {
+    let mut last = Errno::EIO;
+    for _ in 0..MOUNTS {
+        let store: Arc<dyn Engine> = engine.clone();
+        match zest_vfs::mount(world.clone(), store, settings, options, &Here).await {
+            Ok(mount) => return Ok(mount),
+            Err(errno) => last = errno,
+        }
+    }
+    Err(last)
+}
+
+/// The first client makes the files of all, and the court takes its seat.
+async fn begin(shared: &Shared, scene: &Scene) -> Result<(), Violation> {
+    for (client, ledger) in shared.ledgers.iter().enumerate() {
+        ledger::create(scene, client, ledger)
+            .await
+            .map_err(|errno| Violation::new("begin", format!("a file can't be made: {errno}")))?;
+    }
+    if !shared.setup.is_strict() {
+        return Ok(());
+    }
+    let found = look(scene).await.map_err(|text| Violation::new("look", text))?;
+    let lenient = shared.setup.may_fail();
+    let terms = Terms { lenient, lax_reads: true, durable_at_once: true };
+    shared.media.bench.borrow_mut().court = Some(Court::new(terms, &found));
+    Ok(())
+}
+
+async fn play(shared: &Rc<Shared>, scene: &Rc<Scene>, number: usize) {
+    shared.begun.set(true);
+    let mut tasks = Vec::new();
+    let users = shared.setup.clients.get(number).cloned().unwrap_or_default();
+    for (user, steps) in users.into_iter().enumerate() {
+        let user = number * 10 + user;
+        tasks.push(tokio::task::spawn_local(repeat(shared.clone(), scene.clone(), user, steps)));
+    }
+    let (times, lenient) = (shared.setup.ledger, shared.setup.may_fail());
+    // A server that forgets takes files with it.
+    if times > 0 && !shared.setup.forgets() {
+        let ledgers = shared.ledgers.clone();
+        tasks.push(tokio::task::spawn_local(ledger::write(
+            scene.clone(),
+            number,
+            ledgers.clone(),
+            times,
+            lenient,
+        )));
+        tasks.push(tokio::task::spawn_local(ledger::read(scene.clone(), number, ledgers, times, lenient)));
+    }
+    for task in tasks {
+        if task.await.is_err() {
+            shared.violated(Violation::new("panic", "a user's task ended by a panic".into()));
+        }
+    }
+}
+
+async fn repeat(shared: Rc<Shared>, scene: Rc<Scene>, user: usize, steps: Vec<Step>) {
+    loop {
+        User::new(scene.clone(), user).live(steps.clone()).await;
+        if shared.is_over()
+            || steps.is_empty()
+            || scene.clock.mono() >= Duration::from_secs(shared.setup.seconds)
+        {
+            return;
+        }
+    }
+}
+
+/// Everybody is done: the first client lets the court look, at rest and with nothing going wrong any more.
+async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usize) -> Result<(), Violation> {
+    if number == 0 {
+        shared.calm();
+        scene.clock.sleep(REST).await;
+        shared.rested.set(true);
+    }
+    shared.wait(|| shared.rested.get()).await;
+    if shared.setup.forgets() || shared.is_over() {
+        shared.looked.set(true);
+        return Ok(());
+    }
+    let seen = survey(scene).await;
+    shared.seen.borrow_mut().insert(number, seen);
+    shared.wait(|| shared.seen.borrow().len() == shared.setup.clients.len()).await;
+    ledger::settle(scene, number, &shared.ledgers).await;
+    if number == 0 {
+        agree(&shared.seen.borrow())?;
+        if shared.setup.is_strict() {
+            User::new(scene.clone(), 90).live(walk()).await;
+        }
+        if !shared.is_over() {
+            census::check(&shared.media, mount).await?;
+        }
+        shared.looked.set(true);
+    }
+    shared.wait(|| shared.looked.get()).await;
+    match mount.close().await {
+        Err(errno) if !shared.setup.may_fail() => {
+            Err(Violation::new("unmount", format!("client {number} can't unmount: {errno}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// What one client shows of every name that can be there.
+async fn survey(scene: &Scene) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut queue: Vec<(String, Ino)> = vec![(String::new(), Ino::ROOT)];
+    while let Some((path, parent)) = queue.pop() {
+        for name in NAMES.iter().chain(&["x", "y"]) {
+            let Ok(whole) = Name::new(name.as_bytes()) else { continue };
+            let path = format!("{path}/{name}");
+            match scene.plain(Request::Lookup { parent, name: whole }).await {
+                Ok(Response::Entry { ino, attr }) => {
+                    if attr.is_dir() && path.len() < 6 {
+                        queue.push((path.clone(), ino));
+                    }
+                    seen.push(format!("{path} is inode {ino}: {attr:?}"));
+                }
+                Ok(other) => seen.push(format!("{path} answers {other:?}")),
+                Err(errno) => seen.push(format!("{path} fails with {errno:?}")),
+            }
+        }
+    }
+    seen
+}
+
+/// At rest all clients show the same.
+fn agree(seen: &BTreeMap<usize, Vec<String>>) -> Result<(), Violation> {
+    let mut all = seen.iter();
+    let Some((first, right)) = all.next() else { return Ok(()) };
+    for (client, lines) in all {
+        if let Some((one, other)) = right.iter().zip(lines).find(|(one, other)| one != other) {
+            let text = format!("at rest client {first} shows: {one}; client {client} shows: {other}");
+            return Err(Violation::new("agreement", text));
+        }
+    }
+    Ok(())
+}
+
+/// Every name that can be there, with the court listening.
+fn walk() -> Vec<Step> {
+    use crate::plan::Path;
+    let mut steps: Vec<Step> = ["", "x", "y"].map(|dir| Step::List { path: Path::new(dir) }).to_vec();
+    for dir in ["", "x/", "y/"] {
+        for name in NAMES {
+            steps.push(Step::Stat { path: Path::new(&format!("{dir}{name}")) });
+            steps.push(Step::ListXattr { path: Path::new(&format!("{dir}{name}")) });
+        }
+    }
+    steps
+}
+
+impl Shared {
+    /// Waits until something is so, or the world is over.
+    async fn wait(&self, is_so: impl Fn() -> bool) {
+        while !is_so() && !self.stop.get() {
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.get() || self.media.bench.borrow().violation.is_some()
+    }
+
+    /// The first broken rule counts.
+    pub fn violated(&self, violation: Violation) {
+        self.media.tape.say(|| format!("!!! {}: {}", violation.rule, violation.text));
+        self.media.bench.borrow_mut().violation.get_or_insert(violation);
+    }
+}
