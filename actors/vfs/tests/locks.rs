@@ -61,7 +61,7 @@ fn a_waiter_is_woken_and_does_not_look_by_itself() {
             let gone =
                 ChangeSet { expect: vec![], write: vec![zest_metadata::Write::Delete(Key::RangeLocks(ino))] };
             rig.engine.commit(&gone).await.unwrap();
-            actix::clock::sleep(std::time::Duration::from_millis(120)).await;
+            rig.vfs.shared().world.clock.sleep(std::time::Duration::from_millis(120)).await;
             assert!((&mut waiting).now_or_never().is_none());
             range(&rig, ino, 1, Unlock, 5, false).await.unwrap();
             assert_eq!(waiting.await.unwrap(), Ok(Response::Done));
