@@ -155,7 +155,7 @@ fn with_two<F: Future<Output = ()>>(options: Options, test: impl FnOnce(Mount, M
         let engine: Arc<dyn Engine> = Arc::new(Shared(MemoryEngine::default()));
         let mut settings = Settings::new("test-volume", "u", "mem", "mem");
         settings.trash_days = 0;
-        engine.commit(&format::new_volume(settings.to_json(), false, Time::new(1, 0))).await.unwrap();
+        engine.commit(&format::new_volume(settings.to_json(), false, true, Time::new(1, 0))).await.unwrap();
         let outside = Arc::new(Outside::default());
         let world = World {
             clock: Arc::clone(&outside) as _,
