@@ -170,6 +170,16 @@ local function has_statistics(space, dir)
   if will ~= nil then return will end
   return call('HEXISTS', space, dir) == 1
 end
+-- Whether a quota is there to be moved: one that is missing is made, without limits, where it may be.
+local function has_quota(limits, field, create)
+  local k = limits .. ' ' .. field
+  if stated[k] == nil then stated[k] = call('HEXISTS', limits, field) == 1 end
+  if not stated[k] and create then
+    put('HSET', limits, field, string.rep('\255', 16))
+    stated[k] = true
+  end
+  return stated[k]
+end
 -- The rules and the tier behind the parent: access and default rule are there when one of them is, the tier when
 -- it is not 0, a pad byte always.
 local function with_rules(v, access, default)
@@ -190,7 +200,7 @@ local function change()
   local d = {}
   for i = 1, 15 do d[i] = word() end
   local quotas = {}
-  for i = 1, num() do quotas[i] = { key(), word() } end
+  for i = 1, num() do quotas[i] = { key(), key(), word(), word() == '1' } end
   local old = attr_of(k)
   if not old then return end
   local v = old
@@ -228,7 +238,9 @@ local function change()
   local nh, nl, nsh, nsl = shows(v)
   local sh, sl = nsh - osh, nsl - osl
   add(sh, sl, 'INCRBY', used)
-  for _, q in ipairs(quotas) do add(sh, sl, 'HINCRBY', q[1], q[2]) end
+  for _, q in ipairs(quotas) do
+    if (sh ~= 0 or sl ~= 0) and has_quota(q[1], q[3], q[4]) then add(sh, sl, 'HINCRBY', q[2], q[3]) end
+  end
   if part(old, 48, 51) == '\0\0\0\0' then return end
   local function account(dir, n)
     if has_statistics(stat[2], dir) then
@@ -253,6 +265,7 @@ local function store()
   elseif kind == 'z' then put('ZADD', p.key, v[1], p.field)
   elseif kind == 'm' then put('SADD', p.key, p.field)
   elseif kind == 'q' then
+    stated[p.key .. ' ' .. p.field] = true
     stated[p.key2 .. ' ' .. p.field] = true
     put('HSET', p.key, p.field, v[1]) put('HSET', p.key2, p.field, v[2]) put('HSET', p.key3, p.field, v[3])
   else
@@ -270,6 +283,7 @@ local function remove()
   elseif kind == 'z' then put('ZREM', p.key, p.field)
   elseif kind == 'm' then put('SREM', p.key, p.field)
   else
+    stated[p.key .. ' ' .. p.field] = false
     stated[p.key2 .. ' ' .. p.field] = false
     put('HDEL', p.key, p.field) put('HDEL', p.key2, p.field) put('HDEL', p.key3, p.field)
   end
@@ -315,16 +329,11 @@ while at < #ARGV do
   elseif what == 'C' then
     local limits, space, inodes = key(), key(), key()
     local field, sign, create = word(), num(), word() == '1'
-    if call('HEXISTS', limits, field) == 1 or create then
-      if create and call('HEXISTS', limits, field) == 0 then put('HSETNX', limits, field, string.rep('\255', 16)) end
-      join(sign, space, inodes, nil, field)
-    else attr_of(key()) end
+    if has_quota(limits, field, create) then join(sign, space, inodes, nil, field) else attr_of(key()) end
   elseif what == 'Q' then
     local limits, space, inodes = key(), key(), key()
     local field, create, bytes, count = word(), word() == '1', word(), word()
-    local known = call('HEXISTS', limits, field) == 1
-    if known or create then
-      if not known then put('HSETNX', limits, field, string.rep('\255', 16)) end
+    if has_quota(limits, field, create) then
       put('HINCRBY', space, field, bytes)
       put('HINCRBY', inodes, field, count)
     end

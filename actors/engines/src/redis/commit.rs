@@ -214,6 +214,7 @@ impl Writer<'_> {
                 };
                 self.text("X");
                 self.key(key);
+                self.out.plain.retain(|(key, _)| !scan.finds(key));
             }
             Write::Account { dir, ino, sign } => {
                 self.text("G");
@@ -325,9 +326,11 @@ impl Writer<'_> {
         }
         self.text(quotas.len().to_string());
         for quota in quotas {
-            if let Place::Three([_, space, _], field) = self.places.of(quota) {
+            if let Place::Three([limits, space, _], field) = self.places.of(quota) {
+                self.key(limits);
                 self.key(space);
                 self.word(field);
+                self.text(created(quota));
             }
         }
         let key = Key::Attr(ino);

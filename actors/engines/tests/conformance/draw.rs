@@ -82,7 +82,8 @@ pub fn touched(changes: &ChangeSet) -> Vec<Key> {
         .iter()
         .filter_map(|write| match write {
             Write::Put(key, _) | Write::Delete(key) | Write::Add(key, _) => Some(key.clone()),
-            Write::Attr(ino, _) => Some(Key::Attr(*ino)),
+            Write::Attr(ino, _) | Write::Resize { ino, .. } => Some(Key::Attr(*ino)),
+            Write::Charge { quota, .. } | Write::AddQuota { quota, .. } => Some(quota.clone()),
             Write::Append(ino, index, _) | Write::AppendIfPresent(ino, index, _) => {
                 Some(Key::Chunk(*ino, *index))
             }
@@ -102,7 +103,7 @@ pub fn beginning() -> ChangeSet {
         Write::Put(Key::Counter(Counter::NextSlice), Record::Count(1)),
         Write::Put(Key::Counter(Counter::UsedSpace), Record::Count(1 << 55)),
     ];
-    for dir in dirs() {
+    for dir in [Ino(1), HOUR] {
         write.push(Write::Put(Key::DirStat(dir), Record::DirStat { length: 0, space: 0, inodes: 0 }));
     }
     ChangeSet { expect: Vec::new(), write }
@@ -252,14 +253,15 @@ impl Draw {
             touch_mtime: touch.then(|| self.time()),
             touch_ctime: touch.then(|| self.time()),
             grow_length: grow.then(|| self.length()),
-            ..AttrDelta::default()
+            access_acl: mode.then(|| self.of(&[0, 9])),
+            default_acl: uid.then(|| self.of(&[0, 8])),
         }
     }
 
     fn write(&mut self, parents: bool) -> Write {
         let (ino, index) = (self.of(&nodes()), self.of(&[0, 1]));
         let sign = self.of(&[1, -1]);
-        match self.below(12) {
+        match self.below(15) {
             0..=2 => {
                 let key = loop {
                     let key = self.key();
@@ -272,6 +274,12 @@ impl Draw {
             }
             3 => Write::Delete(self.key()),
             4 | 5 if !parents => Write::Attr(ino, self.delta()),
+            11 if !parents => {
+                let quotas = (0..self.below(3)).map(|_| self.quota()).collect();
+                Write::Resize { ino, delta: self.delta(), quotas }
+            }
+            12 => Write::Charge { quota: self.quota(), ino, sign },
+            13 => Write::AddQuota { quota: self.quota(), space: self.of(&[0, -4096, 1 << 54]), inodes: 1 },
             6 => Write::Append(ino, index, self.slices(2)),
             7 => Write::AppendIfPresent(ino, index, self.slices(2)),
             8 => Write::Add(self.counted(parents), self.of(&[0, 1, -1, 4096])),
@@ -280,6 +288,10 @@ impl Draw {
             10 => Write::Account { dir: self.of(&dirs()), ino, sign },
             _ => Write::Usage { ino, sign },
         }
+    }
+
+    fn quota(&mut self) -> Key {
+        self.of(&[Key::DirQuota(Ino(1)), Key::DirQuota(HOUR), Key::UserQuota(9), Key::GroupQuota(9)])
     }
 
     fn counted(&mut self, parents: bool) -> Key {
@@ -299,7 +311,7 @@ impl Draw {
         let mut write: Vec<Write> = (0..written).map(|_| self.write(parents)).collect();
         // Counters that stand for the first id when they are absent are never removed.
         let first = |key: &Key| matches!(key, Key::Counter(Counter::NextInode | Counter::NextSlice));
-        write.retain(|write| !matches!(write, Write::Delete(key) if first(key) || matches!(key, Key::Parent { .. }) && !parents || matches!(key, Key::DirStat(_))));
+        write.retain(|write| !matches!(write, Write::Delete(key) if first(key) || matches!(key, Key::Parent { .. }) && !parents));
         ChangeSet { expect, write }
     }
 }

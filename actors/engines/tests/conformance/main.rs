@@ -8,7 +8,6 @@
     clippy::disallowed_methods,
     clippy::disallowed_types
 )]
-#![allow(clippy::needless_update)]
 
 mod draw;
 mod outside;
