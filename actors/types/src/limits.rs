@@ -62,6 +62,8 @@ pub const REAPER_BATCH: usize = 256;
 pub const HEARTBEAT_SECS: u64 = 12;
 /// How often the volume is searched for deleted files that were forgotten, seconds.
 pub const REAPER_LOOK_SECS: u64 = 60;
+/// The chunk lists of a deleted file with fewer chunks are asked for one by one.
+pub const FEW_CHUNKS: u32 = 64;
 /// Deletions of objects under way at once.
 pub const DELETES: usize = 10;
 /// Flattened chunk lists a mount keeps.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_data::retry::{Asker, retrying};
-use zest_metadata::{Change, Counter, Find, Key, Op, Outcome, Record, Scan, SyncRecords};
+use zest_metadata::{Change, Counter, Find, Key, Look, Op, Outcome, Record, Scan, SyncRecords};
 use zest_types::{Caller, Errno, Ino, SliceId, limits};
 use zest_vfs::shared::Shared;
 
@@ -159,8 +159,12 @@ pub(crate) async fn remove_unreferenced(shared: &Shared, garbage: Vec<(SliceId, 
 /// Removes the data of these files.
 async fn reap(shared: &Shared, files: &[(Ino, u64)]) -> Result<(), Errno> {
     let mut garbage = Vec::new();
-    for (ino, _) in files {
-        garbage.extend(drop_chunks(shared, *ino).await?);
+    for (ino, length) in files {
+        let last = u32::try_from(length / limits::CHUNK_SIZE).unwrap_or(u32::MAX);
+        garbage.extend(match shared.exclusive || last >= limits::FEW_CHUNKS {
+            true => drop_chunks(shared, *ino).await?,
+            false => drop_few_chunks(shared, *ino, last).await?,
+        });
     }
     // Only what is gone for good from the records may go from the store.
     shared.links()?.metadata.send(SyncRecords).await.map_err(|_| Errno::EIO)??;
@@ -169,6 +173,20 @@ async fn reap(shared: &Shared, files: &[(Ino, u64)]) -> Result<(), Errno> {
         change(shared, Op::DropDeleted { ino: *ino, length: *length }).await?;
     }
     Ok(())
+}
+
+/// Removes the chunk lists of a short file where lists of a file that is gone are hard to find.
+async fn drop_few_chunks(shared: &Shared, ino: Ino, last: u32) -> Result<Vec<(SliceId, u32)>, Errno> {
+    let mut garbage = Vec::new();
+    for index in 0..=last {
+        let look = || shared.links().map(|links| links.metadata.send(Look(vec![Key::Chunk(ino, index)])));
+        while look()?.await.map_err(|_| Errno::EIO)??.iter().any(|(_, list)| list.is_some()) {
+            if let Outcome::Unreferenced(slices) = change(shared, Op::DropChunk { ino, index }).await? {
+                garbage.extend(slices);
+            }
+        }
+    }
+    Ok(garbage)
 }
 
 /// Removes all chunk lists of a file; answers the slices that lost their last reference.

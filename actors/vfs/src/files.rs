@@ -129,6 +129,12 @@ impl Files {
         dirty
     }
 
+    /// Whether any file may have unflushed writes.
+    pub fn any_dirty(&self) -> bool {
+        let dirty = |entry: &Entry| entry.file.dirty.load(Ordering::Acquire);
+        self.shards.iter().any(|shard| shard.lock().files.values().any(dirty))
+    }
+
     /// Whether writes were lost and nobody was told yet. Of files that are closed, somebody is told now; those that
     /// are open tell it again to whoever syncs or closes them.
     pub fn tell_lost(&self) -> bool {

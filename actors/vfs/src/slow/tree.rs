@@ -74,7 +74,7 @@ impl Task {
         let Request::Rename { parent, name, new_parent, new_name, mode } = request else {
             return Err(Errno::EINVAL);
         };
-        if mode == RenameMode::Replace {
+        if mode == RenameMode::Replace && self.shared.files.any_dirty() {
             let keys = vec![Key::Dentry(parent, name.clone()), Key::Dentry(new_parent, new_name.clone())];
             let mut found = self.look(keys).await?;
             if let (Some(_), Some(Some(Record::Dentry { ino, .. }))) = (found.pop().flatten(), found.pop()) {
