@@ -377,6 +377,8 @@ pub struct Dirent {
     pub cookie: u64,
     /// Attributes, where they were asked for and are known.
     pub attr: Option<Attr>,
+    /// Whether the attributes may be believed for a while; otherwise they were right some time ago.
+    pub holds: bool,
 }
 
 /// Numbers for statfs(2).

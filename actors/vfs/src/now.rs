@@ -1,13 +1,14 @@
 //! What can be answered on the spot, in the thread that took the request from the kernel: no actor, no wait.
 //! `None` means that it can't, and nothing was done; the slow way (`slow`) then does all of it.
 
-use crate::dirs::{DirStream, Position};
+use crate::dirs::{DirStream, Position, StreamEntry};
 use crate::handles::{FileHandle, Opened};
 use crate::open_flags::OpenFlags;
 use crate::read::Fetched;
 use crate::shared::Shared;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 use zest_cache::Prefetch;
 use zest_data::{Readahead, SealReason, WriteError};
 use zest_metadata::acl::AclKind;
@@ -255,13 +256,7 @@ impl Shared {
                     )
                 }
                 _ => match stream.position(cookie) {
-                    Position::Here => stream.entry(cookie).map(|entry| Dirent {
-                        name: entry.name.clone(),
-                        ino: entry.ino,
-                        kind: entry.kind,
-                        cookie,
-                        attr: if plus { self.attr(entry.ino) } else { None },
-                    }),
+                    Position::Here => stream.entry(cookie).map(|entry| self.listed(entry, cookie, plus)),
                     Position::End => break,
                     Position::Fetch(_) if entries.is_empty() => return None,
                     Position::Fetch(_) => break,
@@ -273,8 +268,18 @@ impl Shared {
         Some(Ok(Response::Dirents(entries)))
     }
 
+    /// An entry with what is known of its node: where no lease holds, what it was last is better than nothing, since
+    /// a kernel that makes the node from it keeps its type and device.
+    fn listed(&self, entry: &StreamEntry, cookie: u64, plus: bool) -> Dirent {
+        let StreamEntry { name, kind, ino } = entry.clone();
+        let leased = if plus { self.attr(ino) } else { None };
+        let holds = leased.is_some();
+        let attr = leased.or_else(|| plus.then(|| self.views.attr_since(ino, Duration::ZERO)).flatten());
+        Dirent { name, ino, kind, cookie, attr, holds }
+    }
+
     fn dirent(&self, name: &[u8], ino: Ino, kind: FileType, cookie: u64) -> Option<Dirent> {
-        Some(Dirent { name: Name::new(name).ok()?, ino, kind, cookie, attr: None })
+        Some(Dirent { name: Name::new(name).ok()?, ino, kind, cookie, attr: None, holds: false })
     }
 }
 

@@ -180,13 +180,13 @@ pub(super) fn entries(what: &'static str) -> impl FnOnce(ReplyDirectory, Respons
     }
 }
 
-/// Attributes and how long they hold. `fuser` can't send an entry without any: what is not known is filled in,
-/// and holds for no time at all.
+/// Attributes and how long they hold. `fuser` can't send an entry without any: what is not known is filled in, and
+/// like what is only guessed holds for no time at all.
 fn plus(entry: &Dirent, ttl: &Ttl) -> (Attr, Duration) {
     match &entry.attr {
         Some(attr) => {
             let (name, node) = valid(ttl, entry.ino, attr);
-            (attr.clone(), name.min(node))
+            (attr.clone(), if entry.holds { name.min(node) } else { Duration::ZERO })
         }
         None => (Attr::new(entry.kind, 0, 0, 0, Ino(0), Time::default()), Duration::ZERO),
     }
