@@ -173,6 +173,11 @@ pub struct Server {
     pub(super) wishes: Vec<Wish>,
     pub(super) pushes: Vec<(ClientId, Frame)>,
     pub(super) news: Vec<(Text, ClientId)>,
+    /// Who has read a key and wants to hear of changes to it, and who will.
+    pub(super) reads: BTreeMap<Text, BTreeSet<ClientId>>,
+    pub(super) direct: Vec<(ClientId, Text)>,
+    /// Keys the running script was given.
+    pub(super) declared: Vec<Text>,
     /// A transaction or a script is running.
     pub(super) inside: bool,
     /// A script is running.
@@ -200,6 +205,9 @@ impl Server {
             wishes: Vec::new(),
             pushes: Vec::new(),
             news: Vec::new(),
+            reads: BTreeMap::new(),
+            direct: Vec::new(),
+            declared: Vec::new(),
             inside: false,
             scripted: false,
             starved: false,
@@ -400,6 +408,8 @@ impl Server {
         };
         if matches!(spec.run, Run::Data(_)) && spec.is(command::WRITE) {
             self.settle(id, db, args);
+        } else {
+            self.remember(id, spec, args);
         }
         result.unwrap_or_else(|fail| Frame::Error(fail.0))
     }
@@ -421,6 +431,7 @@ impl Server {
         for client in self.clients.values_mut() {
             client.watch_broken |= client.watched.contains(&watched);
         }
+        self.tell_readers(id, &watched.1);
         // What a script changes is changed by nobody: who runs it hears of it even without wanting its own changes.
         self.news.push((watched.1, if self.scripted { 0 } else { id }));
     }

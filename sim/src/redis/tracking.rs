@@ -1,13 +1,17 @@
-//! Client-side caching in broadcast mode: connections name prefixes, and hear of each key below them that is changed.
+//! Client-side caching. In broadcast mode connections name prefixes, and hear of each key below them that is changed;
+//! else the server remembers what each has read, and tells once when somebody changes it.
 
+use super::command::Spec;
 use super::resp::Frame;
-use super::server::{ClientId, Server};
+use super::server::{ClientId, Server, Version};
 use super::value::Text;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a connection wants to hear about.
 #[derive(Clone, Debug, Default)]
 pub struct Tracking {
+    /// By prefixes, not by what was read.
+    pub broadcast: bool,
     /// Keys that begin like this; an empty one is all keys.
     pub prefixes: BTreeSet<Text>,
     /// Not about its own changes.
@@ -32,8 +36,37 @@ pub fn overlap<'a>(prefixes: &'a BTreeSet<Text>, more: &'a [Text]) -> Option<(&'
 }
 
 impl Server {
+    /// Remembers what a connection has read, where it wants to hear of changes to that.
+    pub(super) fn remember(&mut self, id: ClientId, spec: &Spec, args: &[Text]) {
+        let tracking = self.clients.get(&id).and_then(|client| client.tracking.as_ref());
+        if tracking.is_none_or(|tracking| tracking.broadcast) {
+            return;
+        }
+        // Before 7.2 what a script reads is remembered by the keys the script was given.
+        let keys: Vec<Text> = match self.scripted && self.version < Version(7, 2, 0) {
+            true => self.declared.clone(),
+            false => spec.keys_of(args).cloned().collect(),
+        };
+        for key in keys {
+            self.reads.entry(key).or_default().insert(id);
+        }
+    }
+
+    /// A key was changed: those who have read it will hear of it, and are forgotten.
+    pub(super) fn tell_readers(&mut self, by: ClientId, key: &Text) {
+        for id in self.reads.remove(key).unwrap_or_default() {
+            let tracking = self.clients.get(&id).and_then(|client| client.tracking.as_ref());
+            if tracking.is_some_and(|tracking| !tracking.broadcast && !(tracking.no_loop && id == by)) {
+                self.direct.push((id, key.clone()));
+            }
+        }
+    }
+
     /// Tells everybody who tracks of the keys changed since the last call, a message for each prefix.
     pub(super) fn tell_news(&mut self) {
+        for (id, key) in std::mem::take(&mut self.direct) {
+            self.invalidate(id, Frame::Array(vec![Frame::Bulk(key)]));
+        }
         let news = std::mem::take(&mut self.news);
         if news.is_empty() {
             return;

@@ -41,6 +41,7 @@ impl Pair {
         }
         let mut pair = Pair { real, sim, ids, log: Vec::new() };
         pair.same("set-up", TRACKING, &words("CLIENT TRACKING ON BCAST PREFIX s PREFIX h NOLOOP"));
+        pair.same("set-up", 1, &words("CLIENT TRACKING ON NOLOOP"));
         pair
     }
 

@@ -71,7 +71,7 @@ fn empty(server: &mut Server, id: ClientId, only: Option<usize>, args: &[Text]) 
         None | Some(b"sync" | b"async") if args.len() <= 2 => {}
         _ => return syntax(),
     }
-    let told = server.news.len();
+    let (told, read) = (server.news.len(), server.direct.len());
     for db in only.map_or(0..server.databases.len(), |db| db..db + 1) {
         for key in server.databases[db].clear() {
             server.touch(id, db, key);
@@ -81,6 +81,8 @@ fn empty(server: &mut Server, id: ClientId, only: Option<usize>, args: &[Text]) 
     }
     // Those who track hear of everything at once, not of each key.
     server.news.truncate(told);
+    server.direct.truncate(read);
+    server.reads.clear();
     server.tell_all_gone();
     server.propagate(id, only.unwrap_or(0), args.to_vec());
     Ok(Frame::ok())

@@ -71,9 +71,7 @@ fn wanted(server: &Server, args: &[Text]) -> Result<(Tracking, bool, Vec<Text>),
                 }
                 tracking.redirect = Some(number);
             }
-            b"optin" | b"optout" => {
-                return Err("ERR the simulated server tracks in broadcast mode only".into());
-            }
+            b"optin" | b"optout" => return Err("ERR the simulated server has no opting in and out".into()),
             _ => return Err("ERR syntax error".into()),
         }
     }
@@ -95,10 +93,14 @@ fn tracking(server: &mut Server, id: ClientId, args: &[Text]) -> Reply {
     if !prefixes.is_empty() && !broadcast {
         return Err("ERR PREFIX option requires BCAST mode to be enabled".into());
     }
-    if !broadcast {
-        return Err("ERR the simulated server tracks in broadcast mode only".into());
-    }
     let Some(client) = server.clients.get_mut(&id) else { return syntax() };
+    if client.tracking.as_ref().is_some_and(|before| before.broadcast != broadcast) {
+        return Err(
+            "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
+                    re-enabling it with a different mode."
+                .into(),
+        );
+    }
     let before = client.tracking.take().unwrap_or_default();
     if let Some((new, old, exists)) = overlap(&before.prefixes, &prefixes) {
         let (new, old) =
@@ -115,7 +117,8 @@ fn tracking(server: &mut Server, id: ClientId, args: &[Text]) -> Reply {
         }
         .into());
     }
-    if prefixes.is_empty() && before.prefixes.is_empty() {
+    tracking.broadcast = broadcast;
+    if broadcast && prefixes.is_empty() && before.prefixes.is_empty() {
         prefixes.push(Text::new());
     }
     tracking.prefixes = before.prefixes.into_iter().chain(prefixes).collect();
@@ -135,7 +138,7 @@ fn tracking_info(server: &Server, id: ClientId) -> Frame {
     let mut flags = vec![if tracking.is_some() { "on" } else { "off" }];
     let mut prefixes = Vec::new();
     if let Some(tracking) = tracking {
-        flags.push("bcast");
+        flags.extend(tracking.broadcast.then_some("bcast"));
         flags.extend(tracking.no_loop.then_some("noloop"));
         prefixes = tracking.prefixes.iter().map(Frame::bulk).collect();
     }

@@ -101,6 +101,16 @@ impl Spec {
         if self.arity < 0 { count >= -self.arity } else { count == self.arity }
     }
 
+    /// The keys among its arguments.
+    pub fn keys_of<'a>(&self, args: &'a [Text]) -> impl Iterator<Item = &'a Text> {
+        let (first, last, step) = self.keys;
+        let count = i32::try_from(args.len()).unwrap_or(i32::MAX);
+        let last = if last < 0 { count + last } else { last };
+        let place = |at: i32| usize::try_from(at).unwrap_or(usize::MAX);
+        let length = if first == 0 { 0 } else { place(last + 1 - first) };
+        args.iter().skip(place(first)).take(length).step_by(place(step.max(1)))
+    }
+
     /// Whether it has this flag.
     #[must_use]
     pub fn is(&self, flag: u16) -> bool {

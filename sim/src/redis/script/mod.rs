@@ -71,6 +71,7 @@ pub fn run(
     let db = server.clients.get(&id).map_or(0, |client| client.db);
     let outside = std::mem::replace(&mut server.inside, true);
     server.scripted = true;
+    server.declared = keys.to_vec();
     // Whether there is memory is asked once: a script that has begun to write goes on to its end.
     server.starved = server.state_allows(command::DENY_OOM, false).is_err();
     let result = with_lua(server, |server, lua| {
@@ -196,6 +197,10 @@ fn from_lua(value: &Value, depth: usize) -> Frame {
     match value {
         Value::String(text) => Frame::bulk(text.as_bytes()),
         Value::Integer(number) => Frame::Int(*number),
+        // Out of range, a server's machine makes this of it.
+        Value::Number(number) if number.is_nan() || number.abs() >= 9.223_372_036_854_775_807e18 => {
+            Frame::Int(i64::MIN)
+        }
         Value::Number(number) => Frame::Int(*number as i64),
         Value::Boolean(true) => Frame::Int(1),
         Value::Table(table) => {
