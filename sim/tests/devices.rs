@@ -5,7 +5,11 @@
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zest_sim::devices::{DiskMedia, Fates, Fault, Life, ObjectMedia, SimChance, SimDisk, SimObjects, Tape};
+use std::time::Duration;
+use zest_sim::devices::clock::DAWN;
+use zest_sim::devices::{
+    DiskMedia, Fates, Fault, Life, ObjectMedia, SimChance, SimClock, SimDisk, SimObjects, Tape,
+};
 use zest_sim::universe::universe;
 use zest_world::{Disk, Objects};
 
@@ -100,8 +104,9 @@ fn store_with(fault: Fault, permille: u32) -> (Vec<String>, BTreeMap<Fault, u64>
     universe(1, move || {
         let media = Arc::new(ObjectMedia::default());
         let fates = Arc::new(Fates::new(BTreeMap::from([(fault, permille)]), 1));
-        let store = SimObjects {
+        let store = |clock| SimObjects {
             media: media.clone(),
+            clock: Arc::new(clock),
             life: Arc::new(Life::new(None)),
             chance: Arc::new(SimChance::new(1, "objects")),
             fates: fates.clone(),
@@ -110,8 +115,13 @@ fn store_with(fault: Fault, permille: u32) -> (Vec<String>, BTreeMap<Fault, u64>
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let told = runtime.block_on(async {
+            let store = store(SimClock::new(Duration::ZERO));
             let put = store.put("k", Bytes::from_static(&[7; 100])).await;
             let get = store.get("k", Some(10..200)).await.map(|body| body.len());
+            if permille == 0 {
+                let listed = store.list("k", "", 9).await.unwrap();
+                assert!((DAWN..DAWN + 60).contains(&listed[0].modified), "{listed:?}");
+            }
             vec![format!("{put:?}"), format!("{get:?}")]
         });
         (told, fates.fired(), media.sizes())

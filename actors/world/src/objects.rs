@@ -46,6 +46,8 @@ pub struct ObjectMeta {
     pub key: String,
     /// Bytes.
     pub size: u64,
+    /// When it was written, unix seconds, by the store's clock.
+    pub modified: i64,
 }
 
 /// An object store. One try a call: retries are the caller's decision.

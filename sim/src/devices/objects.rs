@@ -2,6 +2,7 @@
 //! time and go wrong as the world's fault plan says. An object is there whole or not at all.
 
 use super::chance::SimChance;
+use super::clock::{DAWN, SimClock};
 use super::faults::{Fates, Fault};
 use super::life::{Life, silence};
 use super::tape::Tape;
@@ -12,19 +13,19 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_world::objects::ObjectMeta;
-use zest_world::{BoxFuture, Event, ObjectError, Objects, Trace};
+use zest_world::{BoxFuture, Clock, Event, ObjectError, Objects, Trace};
 
 /// What is stored. Outlives every client.
 #[derive(Default)]
 pub struct ObjectMedia {
-    objects: Mutex<BTreeMap<String, Bytes>>,
+    objects: Mutex<BTreeMap<String, (Bytes, i64)>>,
 }
 
 impl ObjectMedia {
     /// Every key with the size of its object.
     #[must_use]
     pub fn sizes(&self) -> BTreeMap<String, u64> {
-        self.objects.lock().iter().map(|(key, data)| (key.clone(), data.len() as u64)).collect()
+        self.objects.lock().iter().map(|(key, (data, _))| (key.clone(), data.len() as u64)).collect()
     }
 }
 
@@ -35,6 +36,8 @@ pub struct SimObjects {
     pub media: Arc<ObjectMedia>,
     /// The incarnation.
     pub life: Arc<Life>,
+    /// The store's clock, which is right.
+    pub clock: Arc<SimClock>,
     /// Draws delays and lengths.
     pub chance: Arc<SimChance>,
     /// Draws faults.
@@ -96,13 +99,14 @@ impl SimObjects {
             return Err(ObjectError::Full(key));
         }
         self.tell("put", &key, data.len() as u64);
-        self.media.objects.lock().insert(key.clone(), data);
+        let age = i64::try_from(self.clock.mono().as_secs()).unwrap_or(0);
+        self.media.objects.lock().insert(key.clone(), (data, DAWN + age));
         self.answer(&key, ()).await
     }
 
     async fn do_get(self, key: String, range: Option<Range<u64>>) -> Result<Bytes, ObjectError> {
         self.reach("get", &key).await?;
-        let found = self.media.objects.lock().get(&key).cloned();
+        let found = self.media.objects.lock().get(&key).map(|(data, _)| data.clone());
         let Some(data) = found else {
             self.tell("missing", &key, 0);
             return Err(ObjectError::NotFound(key));
@@ -140,7 +144,10 @@ impl SimObjects {
             let behind = objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after);
             behind
                 .take(limit)
-                .map(|(key, data)| ObjectMeta { key: key.clone(), size: data.len() as u64 })
+                .map(|(key, (data, at))| {
+                    let (key, size) = (key.clone(), data.len() as u64);
+                    ObjectMeta { key, size, modified: *at }
+                })
                 .collect()
         };
         self.tell("list", &prefix, found.len() as u64);

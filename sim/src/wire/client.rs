@@ -40,11 +40,12 @@ fn world(shared: &Shared, number: usize, clock: Arc<SimClock>, life: &Arc<Life>)
     let stream = |name| Arc::new(SimChance::new(seed, name));
     let (fates, tape) = (media.fates.clone(), media.tape.clone());
     World {
-        clock,
+        clock: clock.clone(),
         chance: stream("actors"),
         offload: Arc::new(SimOffload { life: life.clone(), chance: stream("offload"), fates: fates.clone() }),
         objects: Arc::new(SimObjects {
             media: media.objects.clone(),
+            clock: clock.clone(),
             life: life.clone(),
             chance: stream("objects"),
             fates,

@@ -157,11 +157,12 @@ fn world(media: &Media, task: &Task, seed: u64, clock: Arc<SimClock>) -> World {
     let stream = |name| Arc::new(SimChance::new(seed, name));
     let (life, fates, tape) = (task.life.clone(), media.fates.clone(), media.tape.clone());
     World {
-        clock,
+        clock: clock.clone(),
         chance: stream("actors"),
         offload: Arc::new(SimOffload { life: life.clone(), chance: stream("offload"), fates: fates.clone() }),
         objects: Arc::new(SimObjects {
             media: media.objects.clone(),
+            clock,
             life,
             chance: stream("objects"),
             fates,

@@ -127,7 +127,7 @@ impl Bucket {
             (folder, _) => self.inner.list(folder.as_ref()),
         };
         // The smallest `limit` keys, whatever order they come in.
-        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        let mut found: BTreeMap<String, ObjectMeta> = BTreeMap::new();
         while let Some(entry) = stream.next().await {
             let entry = match entry.map_err(|e| translate(&prefix, &e)) {
                 Ok(entry) => entry,
@@ -137,7 +137,8 @@ impl Bucket {
             };
             let key = entry.location.to_string();
             if key.starts_with(&prefix) && key > after {
-                found.insert(key, entry.size);
+                let modified = entry.last_modified.timestamp();
+                found.insert(key.clone(), ObjectMeta { key, size: entry.size, modified });
             }
             if found.len() > limit {
                 found.pop_last();
@@ -146,7 +147,7 @@ impl Bucket {
                 }
             }
         }
-        Ok(found.into_iter().map(|(key, size)| ObjectMeta { key, size }).collect())
+        Ok(found.into_values().collect())
     }
 }
 
@@ -208,6 +209,9 @@ mod tests {
         assert_eq!(all, ["vol/chunks/0/0/10_0_5", key, "vol/chunks/0/1/1000_0_5"]);
         assert_eq!(keys(store.list("vol/", &all[0], 1).await.unwrap()), [key]);
         assert_eq!(keys(store.list("vol/chunks/0/0/10", "", 9).await.unwrap()), [all[0].as_str()]);
+        let written = store.list(key, "", 1).await.unwrap()[0].modified;
+        let now = zest_world::Clock::now(&crate::RealClock::new()).sec;
+        assert!((now - 60..=now + 60).contains(&written), "{written} is not now, {now}");
         assert_eq!(keys(store.list("nobody/", "", 9).await.unwrap()), Vec::<String>::new());
         store.delete(key).await.unwrap();
         assert_eq!(store.get(key, None).await, Err(ObjectError::NotFound(key.into())));
