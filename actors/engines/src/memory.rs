@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use zest_metadata::apply::Records;
-use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan};
+use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan, SlicePage};
 
 /// All records of a volume as bytes.
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -84,6 +84,10 @@ impl Engine for MemoryEngine {
 
     async fn scan(&self, scan: &Scan) -> Result<Vec<(Key, Record)>, EngineError> {
         self.scan_now(scan)
+    }
+
+    async fn slices(&self, from: Option<Vec<u8>>) -> Result<SlicePage, EngineError> {
+        View(&*self.content.read()).slices(from)
     }
 
     async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError> {

@@ -38,6 +38,9 @@ pub struct Applied {
     pub records: Found,
 }
 
+/// Records that name slices, and where the next page begins: the store's own words, `None` behind the last one.
+pub type SlicePage = (Vec<(Key, Record)>, Option<Vec<u8>>);
+
 /// Why a change set was not committed, or may not have been.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitError {
@@ -83,6 +86,13 @@ pub trait Engine: Send + Sync + 'static {
     async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Record>>, EngineError>;
     /// The records a scan finds.
     async fn scan(&self, scan: &Scan) -> Result<Vec<(Key, Record)>, EngineError>;
+    /// A page of all records that name slices: chunk lists first, whoever's they are, then counters and lists of
+    /// slices that compaction replaced. A record that is there from the first page to the last is met at least once, in
+    /// no order within its kind. `from` is what the page before gave.
+    async fn slices(&self, from: Option<Vec<u8>>) -> Result<SlicePage, EngineError> {
+        let _ = from;
+        Err(EngineError::Failed("this store can't list what refers to slices".into()))
+    }
     /// Commits all of a change set or nothing of it.
     async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError>;
     /// Everything committed before this call survives a crash once it returns `Ok`.

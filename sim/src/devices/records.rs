@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use zest_engines::memory::MemoryEngine;
 use zest_metadata::engine::Found;
-use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Expect, Key, Record, Scan};
+use zest_metadata::{
+    Applied, ChangeSet, CommitError, Engine, EngineError, Expect, Key, Record, Scan, SlicePage,
+};
 use zest_world::{Event, Trace};
 
 /// The store as one incarnation of the client reaches it.
@@ -79,6 +81,14 @@ impl Engine for SimRecords {
         self.tell("scan", found.as_ref().map_or(0, Vec::len), 0);
         self.back().await;
         found
+    }
+
+    async fn slices(&self, from: Option<Vec<u8>>) -> Result<SlicePage, EngineError> {
+        self.reach("slices").await;
+        let page = self.media.slices(from).await;
+        self.tell("slices", page.as_ref().map_or(0, |(found, _)| found.len()), 0);
+        self.back().await;
+        page
     }
 
     async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use store::Store;
 use tables::Shared;
 use zest_metadata::apply::Records;
-use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan};
+use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan, SlicePage};
 use zest_types::limits;
 use zest_types::volume::Settings;
 use zest_world::{Disk, World};
@@ -135,6 +135,10 @@ impl Engine for EmbeddedEngine {
 
     async fn scan(&self, scan: &Scan) -> Result<Vec<(Key, Record)>, EngineError> {
         self.scan_now(scan)
+    }
+
+    async fn slices(&self, from: Option<Vec<u8>>) -> Result<SlicePage, EngineError> {
+        View(&Raw(self)).slices(from)
     }
 
     async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError> {

@@ -7,6 +7,7 @@ mod fields;
 mod key;
 mod range;
 mod record;
+mod sweep;
 pub mod view;
 
 pub use key::{decode_key, encode_key};

@@ -12,6 +12,7 @@ mod read;
 mod record;
 mod scan;
 mod server;
+mod sweep;
 mod url;
 mod watch;
 mod within;
@@ -30,7 +31,9 @@ use redis::{Cmd, RedisError, ServerErrorKind, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Listener, Record, Scan};
+use zest_metadata::{
+    Applied, ChangeSet, CommitError, Engine, EngineError, Key, Listener, Record, Scan, SlicePage,
+};
 use zest_types::limits;
 use zest_world::planted::{self, Bug};
 use zest_world::{Dial, World};
@@ -231,6 +234,10 @@ impl Engine for RedisEngine {
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         found.truncate(scan.limit());
         Ok(found)
+    }
+
+    async fn slices(&self, from: Option<Vec<u8>>) -> Result<SlicePage, EngineError> {
+        sweep::slices(self, from).await
     }
 
     async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError> {

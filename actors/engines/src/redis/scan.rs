@@ -9,7 +9,7 @@ use zest_types::limits::CHUNK_SIZE;
 use zest_types::{Ino, Name, SliceId};
 
 /// Fields or keys asked for at once.
-const BATCH: usize = 4096;
+pub(super) const BATCH: usize = 4096;
 
 fn odd(why: &'static str) -> EngineError {
     EngineError::Failed(why.into())
@@ -178,7 +178,7 @@ async fn rest(
 }
 
 /// One step of a walk through a hash: where it goes on, and what was found.
-async fn some_fields(
+pub(super) async fn some_fields(
     engine: &RedisEngine,
     hash: &[u8],
     cursor: &[u8],
@@ -202,7 +202,7 @@ async fn some_fields(
     Ok((next, records))
 }
 
-fn two(parts: Vec<Value>) -> (Option<Value>, Option<Value>) {
+pub(super) fn two(parts: Vec<Value>) -> (Option<Value>, Option<Value>) {
     let mut parts = parts.into_iter();
     (parts.next(), parts.next())
 }

@@ -15,6 +15,7 @@ mod redis;
 mod server;
 
 use draw::Draw;
+use std::collections::BTreeMap;
 use zest_engines::MemoryEngine;
 use zest_metadata::apply::{Records, Refused};
 use zest_metadata::map::RecordMap;
@@ -69,6 +70,7 @@ async fn same(engine: &dyn Engine, map: &RecordMap, keys: &[Key], when: &str) {
 
 async fn same_content(engine: &dyn Engine, map: &RecordMap, when: &str) {
     same(engine, map, &draw::all_keys(), when).await;
+    same_slices(engine, map, when).await;
     for scan in draw::scans() {
         // An engine that is not alone may go on with a listing that it fetched a while ago.
         if matches!(scan, Scan::Dentries { after: Some(_), .. }) && !engine.exclusive() {
@@ -88,6 +90,25 @@ async fn same_content(engine: &dyn Engine, map: &RecordMap, when: &str) {
             assert_eq!(got, wanted, "{scan:?} {when}");
         }
     }
+}
+
+/// A page after the other gives every record that names slices, and nothing else.
+async fn same_slices(engine: &dyn Engine, map: &RecordMap, when: &str) {
+    let mut got = BTreeMap::new();
+    let mut from = None;
+    loop {
+        let (page, next) = engine.slices(from).await.unwrap();
+        got.extend(page);
+        match next {
+            Some(next) => from = Some(next),
+            None => break,
+        }
+    }
+    let names_slices =
+        |key: &Key| matches!(key, Key::Chunk(..) | Key::DelayedSlices { .. } | Key::SliceRef { .. });
+    let wanted = map.0.iter().filter(|(key, _)| names_slices(key));
+    let wanted: BTreeMap<Key, Record> = wanted.map(|(key, record)| (key.clone(), record.clone())).collect();
+    assert_eq!(got, wanted, "slices {when}");
 }
 
 #[test]
