@@ -1,6 +1,6 @@
 //! A word with the process that serves a mount. It listens under names that only live as long as it does (abstract
 //! sockets): one for the mount, one for the volume's directory. `wait` is answered when everything is flushed and
-//! the mount is over, `who` and `status` at once. Any user of the machine may ask; nothing here changes anything.
+//! the mount is over, `who`, `status` and `info` at once. Any user of the machine may ask; nothing here changes anything.
 
 use parking_lot::Mutex;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a question may take to arrive, and an answer to be taken.
@@ -20,8 +20,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(5);
 /// How many may wait for the end at once.
 const WAITERS: usize = 64;
+/// How many may ask about nodes at once.
+const LOOKING: usize = 8;
 /// Bytes of a question.
-const QUESTION: u64 = 32;
+const QUESTION: u64 = 48;
 /// What the answer to `wait` begins with when all went well.
 const DONE: &str = "done";
 
@@ -47,6 +49,8 @@ pub trait Serving: Send + Sync + 'static {
     fn who(&self) -> String;
     /// What `zest status` prints.
     fn status(&self) -> String;
+    /// What `zest info` prints of a node, as JSON; the question is its number and letters. May take long.
+    fn info(&self, question: &str) -> String;
 }
 
 /// Answers while the process serves.
@@ -87,7 +91,7 @@ impl Listener {
                             return;
                         }
                         // A stranger's mistake is his own.
-                        let _ = answer(stream, &waiting, &*serving);
+                        let _ = answer(stream, &waiting, &serving);
                     }
                 })
             });
@@ -120,7 +124,28 @@ impl Listener {
     }
 }
 
-fn answer(stream: UnixStream, waiting: &Mutex<Vec<UnixStream>>, serving: &dyn Serving) -> io::Result<()> {
+/// Answers aside, since a large directory takes long and others must not wait for it.
+fn look(mut stream: UnixStream, serving: &Arc<dyn Serving>, question: String) -> io::Result<()> {
+    static BUSY: AtomicUsize = AtomicUsize::new(0);
+    if BUSY.fetch_add(1, Ordering::AcqRel) >= LOOKING {
+        BUSY.fetch_sub(1, Ordering::AcqRel);
+        return writeln!(stream, "{{\"error\":\"too many ask at once: try again\"}}");
+    }
+    let serving = Arc::clone(serving);
+    let started = std::thread::Builder::new().name("zest-info".into()).spawn(move || {
+        let _ = writeln!(stream, "{}", serving.info(&question));
+        BUSY.fetch_sub(1, Ordering::AcqRel);
+    });
+    started.map(drop).inspect_err(|_| {
+        BUSY.fetch_sub(1, Ordering::AcqRel);
+    })
+}
+
+fn answer(
+    stream: UnixStream,
+    waiting: &Mutex<Vec<UnixStream>>,
+    serving: &Arc<dyn Serving>,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut question = String::new();
@@ -136,7 +161,13 @@ fn answer(stream: UnixStream, waiting: &Mutex<Vec<UnixStream>>, serving: &dyn Se
             }
             Ok(())
         }
-        _ => Ok(()),
+        other => match other.strip_prefix("info ") {
+            Some(question) => {
+                let question = question.to_owned();
+                look(stream, serving, question)
+            }
+            None => Ok(()),
+        },
     }
 }
 
@@ -149,8 +180,18 @@ fn connect(name: &str, question: &str) -> io::Result<UnixStream> {
 /// Asks `who` or `status`; `None` when nobody is there.
 #[must_use]
 pub fn ask(name: &str, question: &str) -> Option<String> {
+    ask_within(name, question, Some(ANSWER))
+}
+
+/// Asks what may take long.
+#[must_use]
+pub fn ask_patiently(name: &str, question: &str) -> Option<String> {
+    ask_within(name, question, None)
+}
+
+fn ask_within(name: &str, question: &str, limit: Option<Duration>) -> Option<String> {
     let mut stream = connect(name, question).ok()?;
-    stream.set_read_timeout(Some(ANSWER)).ok()?;
+    stream.set_read_timeout(limit).ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
     let text = text.trim_end();
@@ -201,6 +242,10 @@ mod tests {
         fn status(&self) -> String {
             "{}".into()
         }
+
+        fn info(&self, question: &str) -> String {
+            format!("about {question}")
+        }
     }
 
     #[test]
@@ -211,6 +256,10 @@ mod tests {
         let listener = Listener::start(std::slice::from_ref(&name), Arc::new(Me));
         assert_eq!(ask(&name, "who").as_deref(), Some("me"));
         assert_eq!(ask(&name, "status").as_deref(), Some("{}"));
+        assert_eq!(
+            ask_patiently(&name, "info 18446744073709551615 rs").as_deref(),
+            Some("about 18446744073709551615 rs")
+        );
         assert_eq!(ask(&name, "nonsense"), None);
         let wait = Wait::begin(&name).unwrap();
         listener.close();

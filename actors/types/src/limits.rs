@@ -64,8 +64,22 @@ pub const HEARTBEAT_SECS: u64 = 12;
 pub const REAPER_LOOK_SECS: u64 = 60;
 /// The chunk lists of a deleted file with fewer chunks are asked for one by one.
 pub const FEW_CHUNKS: u32 = 64;
+/// Requests under way at once that a user may ask for.
+pub const WORKERS: usize = 1024;
 /// Deletions of objects under way at once.
 pub const DELETES: usize = 10;
+/// Objects of a listing asked for at once.
+pub const LISTING: usize = 1 << 16;
+/// Blocks of the store that are looked at together when a whole volume is; more are looked at in shares.
+pub const INVENTORY: usize = 1 << 21;
+/// Objects younger than this may belong to a write that is not committed yet, seconds.
+pub const UNCOMMITTED_SECS: i64 = 3600;
+/// Problems of one kind that are told one by one; more are only counted.
+pub const PROBLEMS_TOLD: usize = 10_000;
+/// Directories above one another, when a path is looked for from its end.
+pub const DEPTH: usize = 4096;
+/// Files with several names that are remembered while a whole volume is looked at.
+pub const LINKED_FILES: usize = 1 << 22;
 /// Flattened chunk lists a mount keeps.
 pub const CHUNK_VIEWS: usize = 16_384;
 /// Attributes, entries and chunk lists a mount believes without asking.

@@ -1,10 +1,19 @@
-//! Work nobody asked for, over the same traits and actors as everything else: so far the removal of deleted
-//! files' data and the emptying of old trash.
+//! Work nobody asked for, over the same traits and actors as everything else: the removal of deleted files' data,
+//! the emptying of old trash, and what looks through a whole volume: the check of it, and the search for leaked objects.
 
+pub mod failure;
+pub mod fsck;
 pub mod gate;
+pub mod gc;
+pub mod info;
+pub mod inventory;
 pub mod janitor;
 pub mod reaper;
+pub mod reclaim;
+pub mod repair;
 pub mod trash;
+pub mod tree;
+pub mod whole;
 
 pub use janitor::Janitor;
 pub use reaper::{Deleted, Reaper};

@@ -6,6 +6,10 @@ mod compat;
 mod config;
 mod encoding;
 mod format;
+mod fsck;
+mod gc;
+mod grid;
+mod info;
 mod mount;
 mod status;
 mod umount;
@@ -65,6 +69,12 @@ enum Command {
     Umount(umount::UmountArgs),
     /// Show a volume's settings, sessions and usage, as JSON.
     Status(status::StatusArgs),
+    /// Look for lost blocks, and for names and nodes that do not fit.
+    Fsck(fsck::FsckArgs),
+    /// Count, and remove, objects that nothing refers to.
+    Gc(gc::GcArgs),
+    /// Show what files and directories of a mount are made of.
+    Info(info::InfoArgs),
     /// Show the version.
     Version,
 }
@@ -105,6 +115,18 @@ pub fn run() -> ExitCode {
         Command::Mount(args) => args.run(&cli.global),
         Command::Umount(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Status(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Fsck(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Gc(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Info(args) => {
             begin_log(&cli.global);
             args.run().map(|()| ExitCode::SUCCESS)
         }

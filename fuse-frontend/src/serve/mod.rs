@@ -2,6 +2,7 @@
 //! other; how it ends is in `ending`.
 
 mod ending;
+mod info;
 mod watch;
 
 use crate::control::{self, Listener, Serving};
@@ -10,7 +11,7 @@ use crate::meta_url::MetaUrl;
 use crate::mount_point::leave;
 use crate::mount_table::mounted_at;
 use crate::safety::{Finding, Verdict, verdict};
-use crate::volume::{Volume, VolumeError, gate, status};
+use crate::volume::{Volume, VolumeError, gate, status, whole};
 use anyhow::{Context, anyhow, bail};
 use fuser::{Config, MountOption, Session, SessionACL};
 use std::io;
@@ -23,6 +24,7 @@ use zest_types::Errno;
 use zest_types::volume::Settings;
 use zest_vfs::Mount;
 use zest_vfs::standing::Over;
+use zest_world::World;
 
 /// What to mount, where and how.
 pub struct Plan {
@@ -67,6 +69,7 @@ impl zest_vfs::Stage for Stages {
 struct Me {
     engine: Weak<dyn Engine>,
     settings: Settings,
+    world: World,
     point: PathBuf,
 }
 
@@ -86,6 +89,11 @@ impl Serving for Me {
         };
         runtime.block_on(status::report(&*engine, &self.settings, Vec::new())).unwrap_or_default()
     }
+
+    fn info(&self, question: &str) -> String {
+        let Some(engine) = self.engine.upgrade() else { return String::new() };
+        info::answer(&whole::of(engine, self.world.clone(), &self.settings), question)
+    }
 }
 
 /// Serves a mount until it is left. `ready` is called once it can be used, with the volume's name.
@@ -100,12 +108,13 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     if plan.check_storage {
         try_store(&arbiters, &volume, &world)?;
     }
-    let mount = Arc::new(begin(&arbiters, &volume, world, &plan)?);
     let me = Me {
         engine: Arc::downgrade(&volume.records()),
         settings: volume.settings.clone(),
+        world: world.clone(),
         point: plan.point.clone(),
     };
+    let mount = Arc::new(begin(&arbiters, &volume, world, &plan)?);
     let (events, heard) = mpsc::channel();
     ending::catch_signals(events.clone())?;
     let session = open_door(&mount, &volume, &plan)?;

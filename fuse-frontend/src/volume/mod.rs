@@ -8,6 +8,7 @@ pub mod error;
 pub mod gate;
 pub mod status;
 pub mod update;
+pub mod whole;
 
 pub use backing::Backing;
 pub use error::VolumeError;
