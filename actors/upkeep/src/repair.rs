@@ -15,7 +15,7 @@ pub async fn repair(whole: &Whole, problem: &Problem, mode: u16) -> Result<bool,
         Remedy::Statistics(_) => Key::DirStat(ino),
         _ => Key::Attr(ino),
     };
-    let found = whole.engine.read(&[key.clone()]).await?.into_iter().next().flatten();
+    let found = whole.engine.read(std::slice::from_ref(&key)).await?.into_iter().next().flatten();
     let record = match (remedy, &found) {
         (Remedy::Statistics([length, space, inodes]), _) => {
             Record::DirStat { length: *length, space: *space, inodes: *inodes }

@@ -56,7 +56,7 @@ impl Server {
     pub(super) fn tell_readers(&mut self, by: ClientId, key: &Text) {
         for id in self.reads.remove(key).unwrap_or_default() {
             let tracking = self.clients.get(&id).and_then(|client| client.tracking.as_ref());
-            if tracking.is_some_and(|tracking| !tracking.broadcast && !(tracking.no_loop && id == by)) {
+            if tracking.is_some_and(|tracking| !(tracking.broadcast || tracking.no_loop && id == by)) {
                 self.direct.push((id, key.clone()));
             }
         }

@@ -171,7 +171,7 @@ impl Rig {
             plain: true,
         };
         let rig = Rig { records, shelf, whole };
-        let first = zest_metadata::format::new_volume(b"{}".to_vec(), true, Time::new(NOW, 0));
+        let first = zest_metadata::format::new_volume(b"{}".to_vec(), true, true, Time::new(NOW, 0));
         rig.records.commit_now(&first).unwrap();
         rig.put(Key::Counter(Counter::NextSlice), Record::Count(1000));
         rig

@@ -198,7 +198,7 @@ fn from_lua(value: &Value, depth: usize) -> Frame {
         Value::String(text) => Frame::bulk(text.as_bytes()),
         Value::Integer(number) => Frame::Int(*number),
         // Out of range, a server's machine makes this of it.
-        Value::Number(number) if number.is_nan() || number.abs() >= 9.223_372_036_854_775_807e18 => {
+        Value::Number(number) if number.is_nan() || number.abs() >= 9.223_372_036_854_776e18 => {
             Frame::Int(i64::MIN)
         }
         Value::Number(number) => Frame::Int(*number as i64),
