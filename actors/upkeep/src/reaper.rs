@@ -161,10 +161,12 @@ async fn reap(shared: &Shared, files: &[(Ino, u64)]) -> Result<(), Errno> {
     let mut garbage = Vec::new();
     for (ino, length) in files {
         let last = u32::try_from(length / limits::CHUNK_SIZE).unwrap_or(u32::MAX);
-        garbage.extend(match shared.exclusive || last >= limits::FEW_CHUNKS {
-            true => drop_chunks(shared, *ino).await?,
-            false => drop_few_chunks(shared, *ino, last).await?,
-        });
+        let mut from = 0;
+        if !shared.exclusive && last < limits::FEW_CHUNKS {
+            garbage.extend(drop_few_chunks(shared, *ino, last).await?);
+            from = last + 1;
+        }
+        garbage.extend(drop_chunks(shared, *ino, from).await?);
     }
     // Only what is gone for good from the records may go from the store.
     shared.links()?.metadata.send(SyncRecords).await.map_err(|_| Errno::EIO)??;
@@ -189,11 +191,11 @@ async fn drop_few_chunks(shared: &Shared, ino: Ino, last: u32) -> Result<Vec<(Sl
     Ok(garbage)
 }
 
-/// Removes all chunk lists of a file; answers the slices that lost their last reference.
-async fn drop_chunks(shared: &Shared, ino: Ino) -> Result<Vec<(SliceId, u32)>, Errno> {
+/// Removes all chunk lists of a file from one on, also those behind its end where the store finds them; answers the slices that lost their last reference.
+async fn drop_chunks(shared: &Shared, ino: Ino, from: u32) -> Result<Vec<(SliceId, u32)>, Errno> {
     let mut garbage = Vec::new();
     loop {
-        let scan = Scan::Chunks { ino, from: 0, limit: limits::REAPER_BATCH };
+        let scan = Scan::Chunks { ino, from, limit: limits::REAPER_BATCH };
         let found = find(shared, scan).await?;
         let mut dropped = false;
         for (key, _) in found {

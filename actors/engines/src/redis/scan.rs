@@ -267,11 +267,13 @@ async fn sustained(engine: &RedisEngine, limit: usize) -> Result<Vec<(Key, Recor
     Ok(found)
 }
 
-/// The last chunk a file can have: by its attributes, or by the length it was deleted with.
-async fn last_chunk(engine: &RedisEngine, ino: Ino) -> Result<Option<u32>, EngineError> {
+/// The last chunk a file can have: by its attributes, or by the length it was deleted with. Who looks at a deleted
+/// file from the middle on knows its length, and asks for what may be behind: of that nothing is found.
+async fn last_chunk(engine: &RedisEngine, ino: Ino, from: u32) -> Result<Option<u32>, EngineError> {
     let found = super::read::read(engine, &[Key::Attr(ino)]).await?;
     let length = match found.into_iter().next().flatten() {
         Some(Record::Attr(attr)) => Some(attr.length),
+        _ if from > 0 => None,
         _ => deleted_length(engine, ino).await?,
     };
     Ok(length.map(|length| u32::try_from(length / CHUNK_SIZE).unwrap_or(u32::MAX)))
@@ -307,7 +309,7 @@ async fn chunks(
     from: u32,
     limit: usize,
 ) -> Result<Vec<(Key, Record)>, EngineError> {
-    let Some(last) = last_chunk(engine, ino).await? else { return Ok(Vec::new()) };
+    let Some(last) = last_chunk(engine, ino, from).await? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     let mut next = u64::from(from);
     while next <= u64::from(last) && found.len() < limit {
