@@ -388,7 +388,9 @@ impl Core {
             let track = push::tracking();
             let asked = connection.send_packed_command(&track).fuse();
             futures::pin_mut!(asked);
-            let on = futures::select_biased! { answer = asked => answer.is_ok(), () = driver => false };
+            let answer = futures::select_biased! { answer = asked => answer.ok(), () = driver => None };
+            // A refusal is an answer, too.
+            let on = matches!(answer, Some(Value::Okay));
             self.pushes.store(on, Ordering::Relaxed);
         }
         let serial = self.serials.fetch_add(1, Ordering::Relaxed) + 1;

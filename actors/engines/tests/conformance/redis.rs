@@ -160,3 +160,20 @@ fn what_others_change_is_heard_as_often_as_it_was_read_and_own_changes_are_not()
         assert_eq!(take(), [Changed::Anything]);
     });
 }
+
+#[test]
+fn a_server_that_refuses_to_tell_is_not_believed_to_tell() {
+    let Some(server) = Server::start() else { return };
+    run(async {
+        let rules = ["ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"];
+        raw(&server, &rules).await;
+        let url = format!("redis://limited:secret@127.0.0.1:{}/1", server.port);
+        let url = RedisUrl::parse(&url).unwrap();
+        let options = ConnectOptions::default();
+        let engine = RedisEngine::connect(&url, Arc::new(Sockets), &world(), options).await.unwrap();
+        assert!(!engine.pushes() && !engine.listen(Arc::new(Heard::default())));
+        engine.commit(&count(1)).await.unwrap();
+        let free = connect(&server, options).await;
+        assert!(free.pushes());
+    });
+}
