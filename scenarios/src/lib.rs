@@ -4,7 +4,6 @@
 // Scenarios are run by tests and read their saved plans from files.
 #![allow(clippy::disallowed_methods)]
 
-pub mod bgsave;
 pub mod chunks;
 pub mod crash;
 pub mod names;

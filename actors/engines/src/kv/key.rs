@@ -20,7 +20,8 @@ const COUNTERS: [Counter; 11] = [
     Counter::NextCleanupSlices,
 ];
 
-fn counter_name(counter: Counter) -> &'static str {
+/// The format's name of a counter.
+pub(crate) fn counter_name(counter: Counter) -> &'static str {
     match counter {
         Counter::NextInode => "nextInode",
         Counter::NextSlice => "nextChunk",

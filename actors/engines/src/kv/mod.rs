@@ -10,6 +10,7 @@ mod record;
 mod sweep;
 pub mod view;
 
+pub(crate) use key::counter_name as format_name;
 pub use key::{decode_key, encode_key};
 pub use range::{KeyRange, limit_of, next_scan, scan_range};
 pub use record::{decode_record, encode_record, is_number};

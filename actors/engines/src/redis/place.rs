@@ -133,14 +133,7 @@ pub(crate) fn counter_name(counter: Counter) -> &'static str {
         Counter::NextInode => "nextinode",
         Counter::NextSlice => "nextchunk",
         Counter::NextSession => "nextsession",
-        Counter::NextTrash => "nextTrash",
-        Counter::UsedSpace => "usedSpace",
-        Counter::TotalInodes => "totalInodes",
-        Counter::AclMaxId => "aclMaxId",
-        Counter::LastCleanupSessions => "lastCleanupSessions",
-        Counter::LastCleanupFiles => "lastCleanupFiles",
-        Counter::LastCleanupTrash => "lastCleanupTrash",
-        Counter::NextCleanupSlices => "nextCleanupSlices",
+        other => crate::kv::format_name(other),
     }
 }
 
