@@ -283,12 +283,17 @@ impl MetaCore {
     async fn commit_once(&self, op: &Op, changes: &ChangeSet) -> Result<Found, CommitError> {
         let mark =
             self.views.begin_commit(changes.write.iter().filter_map(written_key).collect::<Vec<_>>().iter());
+        let new_dir = new_directory(changes);
+        let empty = new_dir.map(|dir| (dir, self.views.begin_empty(dir)));
         let mono = self.world.clock.mono();
         let result = self.engine.commit(changes).await;
         match result {
             Ok(mut applied) => {
                 forget_on_purpose(op, &mut applied.records);
                 self.views.end_commit(mark, Some(&applied.records), mono);
+                if let Some((dir, mark)) = empty {
+                    self.views.learn_empty(dir, mark, mono);
+                }
                 Ok(applied.records)
             }
             Err(error) => {
@@ -338,6 +343,11 @@ impl MetaCore {
         let found = self.engine.scan(scan).await.map_err(|e| self.errno(&e))?;
         let known: Found = found.iter().map(|(key, record)| (key.clone(), Some(record.clone()))).collect();
         self.views.learn(&known, &mark, asked);
+        if let Scan::Dentries { dir, after: None, limit } = scan
+            && found.len() < *limit
+        {
+            self.views.learn_whole(*dir, &mark, asked);
+        }
         if attrs {
             let mono = self.world.clock.mono();
             let keys: Vec<Key> = found
@@ -455,6 +465,14 @@ fn written_key(write: &Write) -> Option<Key> {
         | Write::Charge { .. }
         | Write::AddQuota { .. } => None,
     }
+}
+
+/// The directory this change set makes, if it makes one: its record may not have been there before.
+fn new_directory(changes: &ChangeSet) -> Option<Ino> {
+    changes.write.iter().find_map(|write| match write {
+        Write::Put(Key::Attr(ino), Record::Attr(attr)) if attr.is_dir() => Some(*ino),
+        _ => None,
+    })
 }
 
 /// The attributes a commit left have the last word over those a rule expected.

@@ -31,6 +31,8 @@ enum ViewKey {
     Attr(Ino),
     Dentry(Ino, Name),
     Chunk(Ino, u32),
+    /// All entries of a directory are known: a name without a view does not exist.
+    Whole(Ino),
 }
 
 #[derive(Clone)]
@@ -40,6 +42,8 @@ enum View {
     Chunk(ChunkList),
     /// A node that does not exist.
     NoAttr,
+    /// Of a whole directory.
+    Known,
 }
 
 struct Leased {
@@ -64,6 +68,19 @@ struct Shard {
 }
 
 impl Shard {
+    /// Takes a view. A full table is thinned out, and nothing is whole after that.
+    fn insert(&self, views: &mut HashMap<ViewKey, Leased>, key: ViewKey, leased: Leased) {
+        if views.len() >= limits::VIEWS_MAX / SHARDS {
+            self.changes.fetch_add(1, Ordering::AcqRel);
+            let mut keep = false;
+            views.retain(|key, _| {
+                keep = !keep;
+                keep && !matches!(key, ViewKey::Whole(_))
+            });
+        }
+        views.insert(key, leased);
+    }
+
     /// What changed so far: ours and others' together, and others' alone. The first is counted first.
     fn moves(&self) -> (u64, u64) {
         let heard = self.heard.load(Ordering::Acquire);
@@ -76,6 +93,9 @@ pub struct ReadMark(Vec<(u64, u64)>);
 
 /// Keys of a commit under way; see [`Views::begin_commit`].
 pub struct CommitMark(Vec<(ViewKey, u64)>);
+
+/// Proof that a directory was empty from here on, but for what this mount puts there; see [`Views::begin_empty`].
+pub struct EmptyMark(u64);
 
 /// The views of a mount.
 pub struct Views {
@@ -129,9 +149,18 @@ impl Views {
     /// What stands behind a name, if that is known.
     #[must_use]
     pub fn dentry(&self, dir: Ino, name: &Name, mono: Duration) -> Option<DentryView> {
-        match self.get(&ViewKey::Dentry(dir, name.clone()), mono)? {
-            View::Dentry(dentry) => Some(dentry),
-            _ => None,
+        let key = ViewKey::Dentry(dir, name.clone());
+        let views = self.shards[shard_of(&key)].views.read();
+        match views.get(&key) {
+            Some(leased) if self.holds(&key, leased, mono) => match leased.view {
+                View::Dentry(dentry) => Some(dentry),
+                _ => None,
+            },
+            Some(_) => None,
+            None => {
+                let whole = ViewKey::Whole(dir);
+                views.get(&whole).filter(|leased| self.holds(&whole, leased, mono)).map(|_| None)
+            }
         }
     }
 
@@ -170,7 +199,7 @@ impl Views {
         let view_key = view_key(key)?;
         let view = match &view_key {
             // Of names that come and go an old view says too little.
-            ViewKey::Dentry(..) => self.get(&view_key, mono)?,
+            ViewKey::Dentry(dir, name) => View::Dentry(self.dentry(*dir, name, mono)?),
             _ => self.known(&view_key)?,
         };
         Some(match view {
@@ -178,7 +207,7 @@ impl Views {
             View::Dentry(dentry) => dentry.map(|(kind, ino)| Record::Dentry { kind, ino }),
             View::Chunk(list) if list.is_empty() => None,
             View::Chunk(list) => Some(Record::Slices(list.to_vec())),
-            View::NoAttr => None,
+            View::NoAttr | View::Known => None,
         })
     }
 
@@ -202,9 +231,42 @@ impl Views {
             let newer = || views.get(&view_key).is_none_or(|old| old.asked < mono);
             if changes - heard == changes_then - heard_then && (undisturbed || newer()) {
                 let leased = Leased { kept: undisturbed, ..self.leased(&view_key, view, mono) };
-                insert(&mut views, view_key, leased);
+                shard.insert(&mut views, view_key, leased);
             }
         }
+    }
+
+    /// The entries of a directory that were found after `mark` are all it has, unless something came between.
+    pub fn learn_whole(&self, dir: Ino, mark: &ReadMark, mono: Duration) {
+        let index = shard_of(&ViewKey::Whole(dir));
+        let shard = &self.shards[index];
+        let mut views = shard.views.write();
+        if self.lasts() && mark.0.get(index) == Some(&shard.moves()) {
+            let leased = self.leased(&ViewKey::Whole(dir), View::Known, mono);
+            views.insert(ViewKey::Whole(dir), leased);
+        }
+    }
+
+    /// To be called before a directory is made.
+    #[must_use]
+    pub fn begin_empty(&self, dir: Ino) -> EmptyMark {
+        EmptyMark(self.term(&ViewKey::Whole(dir)))
+    }
+
+    /// A directory was made and has no entries, but for what others were heard to put there since. To be called
+    /// before anybody here can know it.
+    pub fn learn_empty(&self, dir: Ino, mark: EmptyMark, mono: Duration) {
+        if self.lasts() {
+            self.change(ViewKey::Whole(dir), |shard, views, key| {
+                let leased = Leased { term: mark.0, ..self.leased(&key, View::Known, mono) };
+                shard.insert(views, key, leased);
+            });
+        }
+    }
+
+    /// Whether a lease lasts longer than a moment: nobody else changes the volume, or who does is heard.
+    fn lasts(&self) -> bool {
+        self.lease == Duration::MAX || self.hears()
     }
 
     /// To be called before a change set that writes these keys is sent to the engine.
@@ -248,9 +310,9 @@ impl Views {
         for (key, record) in applied.into_iter().flatten() {
             let Some((view_key, view)) = to_view(key, record.as_ref()) else { continue };
             if !doubtful.contains(&view_key) {
-                self.change(view_key, |views, key| {
+                self.change(view_key, |shard, views, key| {
                     let leased = self.leased(&key, view, mono);
-                    insert(views, key, leased);
+                    shard.insert(views, key, leased);
                 });
             }
         }
@@ -273,7 +335,7 @@ impl Views {
         if stale || !unchanged {
             // All of them are in the same part of the table.
             let last = u32::try_from(seen.length / limits::CHUNK_SIZE).unwrap_or(u32::MAX);
-            self.change(ViewKey::Chunk(ino, 0), |views, _| match last {
+            self.change(ViewKey::Chunk(ino, 0), |_, views, _| match last {
                 0..64 => (0..=last).for_each(|index| drop(views.remove(&ViewKey::Chunk(ino, index)))),
                 _ => views.retain(|key, _| !matches!(key, ViewKey::Chunk(of, _) if *of == ino)),
             });
@@ -320,7 +382,9 @@ impl Views {
 
     fn term(&self, key: &ViewKey) -> u64 {
         match key {
-            ViewKey::Dentry(dir, _) => self.terms[term_of(*dir)].load(Ordering::Acquire),
+            ViewKey::Dentry(dir, _) | ViewKey::Whole(dir) => {
+                self.terms[term_of(*dir)].load(Ordering::Acquire)
+            }
             _ => 0,
         }
     }
@@ -341,16 +405,19 @@ impl Views {
     }
 
     fn forget(&self, key: &ViewKey) {
-        self.change(key.clone(), |views, key| {
+        self.change(key.clone(), |_, views, key| {
             views.remove(&key);
+            if let ViewKey::Dentry(dir, _) = key {
+                views.remove(&ViewKey::Whole(dir));
+            }
         });
     }
 
-    fn change(&self, key: ViewKey, with: impl FnOnce(&mut HashMap<ViewKey, Leased>, ViewKey)) {
+    fn change(&self, key: ViewKey, with: impl FnOnce(&Shard, &mut HashMap<ViewKey, Leased>, ViewKey)) {
         let shard = &self.shards[shard_of(&key)];
         let mut views = shard.views.write();
         shard.changes.fetch_add(1, Ordering::AcqRel);
-        with(&mut views, key);
+        with(shard, &mut views, key);
     }
 }
 
@@ -383,17 +450,6 @@ impl Listener for Views {
         let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
         self.vouched.store(until, Ordering::Release);
     }
-}
-
-fn insert(views: &mut HashMap<ViewKey, Leased>, key: ViewKey, leased: Leased) {
-    if views.len() >= limits::VIEWS_MAX / SHARDS {
-        let mut keep = false;
-        views.retain(|_, _| {
-            keep = !keep;
-            keep
-        });
-    }
-    views.insert(key, leased);
 }
 
 fn view_key(key: &Key) -> Option<ViewKey> {
@@ -432,7 +488,7 @@ fn term_of(dir: Ino) -> usize {
 
 fn shard_of(key: &ViewKey) -> usize {
     let number = match key {
-        ViewKey::Attr(ino) | ViewKey::Chunk(ino, _) | ViewKey::Dentry(ino, _) => ino.0,
+        ViewKey::Attr(ino) | ViewKey::Chunk(ino, _) | ViewKey::Dentry(ino, _) | ViewKey::Whole(ino) => ino.0,
     };
     // Records of one inode share a shard; consecutive inodes do not.
     (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize % SHARDS
@@ -512,6 +568,69 @@ mod tests {
         assert!(knows(&views, "new"));
         views.changed(&Changed::Entries(Ino::ROOT));
         assert!(!knows(&views, "new"));
+    }
+
+    #[test]
+    fn a_name_without_a_view_does_not_exist_where_all_are_known() {
+        let views = knowing(&[entry("a")]);
+        assert!(!knows(&views, "b"));
+        views.learn_whole(Ino::ROOT, &views.begin_read(), NOW);
+        assert!(knows(&views, "b"));
+        assert!(views.dentry(Ino::ROOT, &Name::new(b"a").unwrap(), NOW).unwrap().is_some());
+        let absent = Key::Dentry(Ino::ROOT, Name::new(b"b").unwrap());
+        assert_eq!(views.record(&absent, NOW), Some(None));
+        views.changed(&Changed::Entries(Ino::ROOT));
+        assert!(!knows(&views, "b") && views.record(&absent, NOW).is_none());
+    }
+
+    #[test]
+    fn a_listing_is_not_whole_when_something_came_between() {
+        let views = knowing(&[]);
+        let mark = views.begin_read();
+        views.changed(&Changed::Entries(Ino::ROOT));
+        views.learn_whole(Ino::ROOT, &mark, NOW);
+        assert!(!knows(&views, "b"));
+        let (mark, own) = (views.begin_read(), views.begin_commit([entry("a").0].iter()));
+        views.end_commit(own, None, NOW);
+        views.learn_whole(Ino::ROOT, &mark, NOW);
+        assert!(!knows(&views, "b"), "whether a is there is not known");
+    }
+
+    #[test]
+    fn an_entry_of_which_nothing_is_known_ends_the_whole() {
+        let views = knowing(&[entry("a")]);
+        views.learn_whole(Ino::ROOT, &views.begin_read(), NOW);
+        let mark = views.begin_commit([entry("c").0].iter());
+        views.end_commit(mark, None, NOW);
+        assert!(!knows(&views, "c") && !knows(&views, "b") && knows(&views, "a"));
+    }
+
+    #[test]
+    fn a_new_directory_is_empty_until_others_are_heard_in_it() {
+        let dir = Ino(77);
+        let absent = |views: &Views| views.dentry(dir, &Name::new(b"x").unwrap(), NOW).is_some();
+        let views = knowing(&[]);
+        views.learn_empty(dir, views.begin_empty(dir), NOW);
+        assert!(absent(&views));
+        let views = knowing(&[]);
+        let mark = views.begin_empty(dir);
+        views.changed(&Changed::Entries(dir));
+        views.learn_empty(dir, mark, NOW);
+        assert!(!absent(&views), "heard while it was made");
+        let deaf = Views::new(Duration::from_secs(1));
+        deaf.learn_empty(dir, deaf.begin_empty(dir), NOW);
+        assert!(!absent(&deaf), "others' entries would not be heard of");
+    }
+
+    #[test]
+    fn when_views_are_thinned_out_no_directory_is_whole() {
+        let views = Views::new(Duration::MAX);
+        views.learn_whole(Ino::ROOT, &views.begin_read(), NOW);
+        assert!(knows(&views, "none"));
+        for n in 0..=limits::VIEWS_MAX / SHARDS {
+            views.learn(&[(entry(&format!("{n}")).0, None)], &views.begin_read(), NOW);
+        }
+        assert!(!knows(&views, "none"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod rig;
 
-use rig::{Rig, lookup, name, reopen, with_settings};
+use rig::{ME, Rig, lookup, name, reopen, with_rig, with_settings};
 use zest_metadata::clone::Job;
 use zest_metadata::restore::Restored;
 use zest_metadata::{Key, Scan, actor};
@@ -132,6 +132,37 @@ fn a_tree_comes_back_from_the_trash() {
         },
         |rig| async move {
             reopen(&rig, "x").await;
+        },
+    );
+}
+
+#[test]
+fn names_that_do_not_exist_in_a_known_directory_are_answered_on_the_spot() {
+    with_rig(
+        |rig| async move {
+            let dir = mkdir(&rig, Ino::ROOT, "new").await;
+            let absent = |text: &str| {
+                let request = Request::Lookup { parent: dir, name: name(text) };
+                rig.vfs.shared().now(&ME, &request)
+            };
+            assert_eq!(absent("x"), Some(Err(Errno::ENOENT)));
+            rig.create(dir, "x").await;
+            assert!(matches!(absent("x"), Some(Ok(Response::Entry { .. }))));
+            rig.done(Request::Unlink { parent: dir, name: name("x") }).await;
+            assert_eq!(absent("x"), Some(Err(Errno::ENOENT)));
+            assert_eq!(absent("y"), Some(Err(Errno::ENOENT)));
+        },
+        |rig| async move {
+            let (dir, _) = lookup(&rig, Ino::ROOT, "new").await.unwrap();
+            let request = Request::Lookup { parent: dir, name: name("y") };
+            assert_eq!(rig.vfs.shared().now(&ME, &request), None, "nobody listed it yet");
+            let Response::Opened { handle, .. } = rig.ask(Request::OpenDir { ino: dir }).await.unwrap()
+            else {
+                panic!("no handle")
+            };
+            let list = Request::ReadDir { ino: dir, handle, offset: 2, max_entries: 9, plus: false };
+            rig.ask(list).await.unwrap();
+            assert_eq!(rig.vfs.shared().now(&ME, &request), Some(Err(Errno::ENOENT)));
         },
     );
 }

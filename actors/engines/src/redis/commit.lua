@@ -302,6 +302,13 @@ local function join(sign, space, inodes, bytes, field)
   if bytes then by(bytes, lh * sign, ll * sign) end
 end
 
+-- Who reads a key is told when others change it: what was written, and what else is asked for, is read, so that this
+-- goes on.
+local read, seen = {}, {}
+local function to_read(k)
+  if not seen[k] then seen[k] = true read[#read + 1] = k end
+end
+
 while at < #ARGV do
   local what = word()
   if what == 'P' then store()
@@ -339,20 +346,16 @@ while at < #ARGV do
     end
   elseif what == 'K' then put(word(), key(), word())
   elseif what == 'X' then put('DEL', key())
+  elseif what == 'R' then to_read(key())
   else return { 2, 'unknown word ' .. tostring(what) } end
   if broken then return { 2, broken } end
 end
--- Who reads a key is told when others change it: what was written is read, so that this goes on.
-local wrote, seen = {}, {}
 for i = 1, #todo do
   call(unpack(todo[i]))
   local k = todo[i][2]
-  if not seen[k] and string.find(k, '^{?%d*}?[idc]%d') then
-    seen[k] = true
-    wrote[#wrote + 1] = k
-  end
+  if string.find(k, '^{?%d*}?[idc]%d') then to_read(k) end
 end
-for i = 1, #wrote, 1000 do call('EXISTS', unpack(wrote, i, math.min(i + 999, #wrote))) end
+for i = 1, #read, 1000 do call('EXISTS', unpack(read, i, math.min(i + 999, #read))) end
 for i = 1, #shown do shown[i] = attrs[shown[i]] end
 for i = 1, #lists do lists[i] = chunks[lists[i]] end
 for i = 1, #numbers do numbers[i] = look(numbers[i]) end

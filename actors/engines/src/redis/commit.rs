@@ -48,6 +48,15 @@ pub(crate) fn sentence(places: &Places, changes: &ChangeSet) -> Result<Sentence,
     for write in &changes.write {
         writer.write(write, &changes.expect)?;
     }
+    // Of a new directory this client believes that it is empty, so it wants to hear what others put there.
+    for write in &changes.write {
+        if let Write::Put(Key::Attr(ino), Record::Attr(attr)) = write
+            && attr.is_dir()
+        {
+            writer.text("R");
+            writer.key(writer.places.entries(*ino));
+        }
+    }
     // Amounts that other writes of the set may have moved since are left out: nobody believes them without asking.
     writer.out.plain.retain(|(key, _)| {
         !matches!(

@@ -10,7 +10,7 @@ use std::time::Duration;
 use zest_engines::RedisEngine;
 use zest_engines::redis::{ConnectOptions, RedisUrl};
 use zest_metadata::{ChangeSet, Changed, Counter, Engine, Key, Listener, Record, Write};
-use zest_types::{FileType, Ino, Name};
+use zest_types::{Attr, FileType, Ino, Name, Time};
 
 async fn connect(server: &Server, options: ConnectOptions) -> RedisEngine {
     let url = RedisUrl::parse(&format!("redis://127.0.0.1:{}/1", server.port)).unwrap();
@@ -158,6 +158,25 @@ fn what_others_change_is_heard_as_often_as_it_was_read_and_own_changes_are_not()
         raw(&server, &["FLUSHDB"]).await;
         one.read(&[Key::Setting]).await.unwrap();
         assert_eq!(take(), [Changed::Anything]);
+    });
+}
+
+#[test]
+fn the_first_entry_of_others_in_an_own_new_directory_is_heard() {
+    let Some(server) = Server::start() else { return };
+    run(async {
+        let one = connect(&server, ConnectOptions::default()).await;
+        let two = connect(&server, ConnectOptions::default()).await;
+        let heard = Arc::new(Heard::default());
+        assert!(one.listen(heard.clone()), "the server does not push");
+        let attr = Attr::new(FileType::Directory, 0o755, 0, 0, Ino::ROOT, Time::new(1, 0));
+        let make = vec![Write::Put(Key::Attr(Ino(77)), Record::Attr(attr))];
+        one.commit(&ChangeSet { expect: Vec::new(), write: make }).await.unwrap();
+        let record = Record::Dentry { kind: FileType::File, ino: Ino(9) };
+        let enter = vec![Write::Put(Key::Dentry(Ino(77), Name::new(b"x").unwrap()), record)];
+        two.commit(&ChangeSet { expect: Vec::new(), write: enter }).await.unwrap();
+        one.read(&[Key::Setting]).await.unwrap();
+        assert_eq!(*heard.0.lock(), [Changed::Entries(Ino(77))]);
     });
 }
 
