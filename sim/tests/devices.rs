@@ -15,7 +15,7 @@ use zest_world::{Disk, Objects};
 
 fn disk(media: &Arc<DiskMedia>, life: &Arc<Life>) -> SimDisk {
     let fates = Arc::new(Fates::new(BTreeMap::new(), 0));
-    SimDisk { media: media.clone(), life: life.clone(), fates, tape: Arc::new(Tape::new(false)) }
+    SimDisk::sound(media.clone(), life.clone(), fates, Arc::new(Tape::new(false)))
 }
 
 fn crash(media: &DiskMedia, seed: u64) -> Fates {
@@ -82,10 +82,107 @@ fn a_lock_holds_until_its_owner_is_gone() {
     let media = Arc::new(DiskMedia::default());
     let life = Arc::new(Life::new(None));
     let open = || disk(&media, &life).open("f", true).unwrap();
-    open().lock().unwrap();
+    let owner = open();
+    owner.lock().unwrap();
     assert_eq!(open().lock().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     media.closed();
+    let next = open();
+    next.lock().unwrap();
+    // The file of an incarnation that is gone gives back nothing that is not its own.
+    drop(owner);
+    assert_eq!(open().lock().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    drop(next);
     open().lock().unwrap();
+}
+
+fn named(media: &Arc<DiskMedia>) -> (Vec<String>, Vec<u64>) {
+    let disk = disk(media, &Arc::new(Life::new(None)));
+    let names = disk.list().unwrap();
+    let lengths = names.iter().map(|name| disk.open(name, false).unwrap().len().unwrap());
+    let lengths = lengths.collect();
+    (names, lengths)
+}
+
+#[test]
+fn a_rename_is_done_or_not_at_a_crash_and_a_removal_too() {
+    let mut seen = BTreeMap::new();
+    for seed in 0..60 {
+        let media = Arc::new(DiskMedia::default());
+        let disk = disk(&media, &Arc::new(Life::new(None)));
+        for (name, len) in [("a", 1), ("b", 2), ("c", 3)] {
+            let file = disk.open(name, true).unwrap();
+            file.write_at(0, &vec![7; len]).unwrap();
+            file.sync().unwrap();
+        }
+        disk.sync_names().unwrap();
+        disk.rename("a", "b").unwrap();
+        disk.remove("c").unwrap();
+        assert_eq!(named(&media), (vec!["b".into()], vec![1]));
+        crash(&media, seed);
+        *seen.entry(named(&media).1).or_insert(0) += 1;
+    }
+    let possible = [vec![1], vec![1, 2], vec![1, 2, 3], vec![1, 3]];
+    assert_eq!(seen.into_keys().collect::<Vec<_>>(), possible);
+}
+
+#[test]
+fn names_that_were_synced_survive_and_removed_files_live_on_for_who_has_them_open() {
+    let media = Arc::new(DiskMedia::default());
+    let disk = disk(&media, &Arc::new(Life::new(None)));
+    let file = disk.open("a", true).unwrap();
+    file.write_at(0, b"abc").unwrap();
+    file.sync().unwrap();
+    disk.rename("a", "b").unwrap();
+    disk.sync_names().unwrap();
+    (0..9).for_each(|seed| drop(crash(&media, seed)));
+    assert_eq!(named(&media), (vec!["b".into()], vec![3]));
+    let file = disk.open("b", false).unwrap();
+    disk.remove("b").unwrap();
+    assert_eq!(&file.map(1..3).unwrap()[..], b"bc");
+    assert_eq!(file.map(1..4).unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    assert_eq!(disk.remove("b").unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(disk.rename("b", "c").unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn folders_have_files_of_their_own_and_share_the_room() {
+    let media = Arc::new(DiskMedia::default());
+    let disk = disk(&media, &Arc::new(Life::new(None)));
+    media.set_room(Some(10));
+    let folder = disk.folder("f").unwrap();
+    folder.open("x", true).unwrap().write_at(0, &[1; 8]).unwrap();
+    assert_eq!((disk.list().unwrap().len(), disk.folders().unwrap()), (0, vec!["f".to_owned()]));
+    assert_eq!((folder.space().unwrap().free, disk.space().unwrap().free), (2, 2));
+    let file = disk.open("y", true).unwrap();
+    assert_eq!(file.write_at(0, &[1; 3]).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(file.len().unwrap(), 0);
+    file.write_at(0, &[1; 2]).unwrap();
+    disk.folder("f").unwrap().remove("x").unwrap();
+    file.write_at(0, &[1; 10]).unwrap();
+}
+
+#[test]
+fn only_disks_that_may_be_lost_are_full_dying_or_rotten() {
+    for (fault, tried) in [(Fault::FullDisk, 1u64), (Fault::FailedDisk, 1), (Fault::RottenBit, 0)] {
+        let media = Arc::new(DiskMedia::default());
+        let sound = disk(&media, &Arc::new(Life::new(None)));
+        let fates = Arc::new(Fates::new(BTreeMap::from([(fault, 1000)]), 1));
+        let frail = SimDisk { may: &Fault::OF_SPARE_DISKS, fates: fates.clone(), ..sound.clone() };
+        let other = SimDisk { fates: fates.clone(), ..sound.clone() };
+        other.open("f", true).unwrap().write_at(0, &[0; 64]).unwrap();
+        assert_eq!(other.open("f", true).unwrap().map(0..64).unwrap(), [0; 64][..]);
+        assert!(fates.fired().is_empty());
+        let written = frail.open("f", true).and_then(|file| file.write_at(0, &[0; 64]));
+        assert_eq!(u64::from(written.is_err()), tried, "{}", fault.name());
+        let read = frail.open("f", true).and_then(|file| file.map(0..64));
+        match fault {
+            Fault::RottenBit => {
+                assert_eq!(read.unwrap().iter().map(|byte| byte.count_ones()).sum::<u32>(), 1)
+            }
+            _ => assert_eq!(read.is_err(), fault == Fault::FailedDisk),
+        }
+        assert!(fates.fired()[&fault] >= 1);
+    }
 }
 
 #[test]

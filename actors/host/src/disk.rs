@@ -1,12 +1,14 @@
 //! A directory of the local file system as a `Disk`. Names are flat; locks are flock(2), so a process that dies
 //! gives them back.
 
+use bytes::Bytes;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zest_world::{Disk, DiskFile};
+use zest_world::{Disk, DiskFile, Space};
 
 /// A directory.
 pub struct LocalDisk {
@@ -41,6 +43,19 @@ impl LocalDisk {
         }
         Ok(self.root.join(name))
     }
+
+    /// The sorted names of the entries that `wanted` takes.
+    fn names(&self, wanted: impl Fn(std::fs::FileType) -> bool) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.root)? {
+            let entry = entry?;
+            if let (true, Ok(name)) = (wanted(entry.file_type()?), entry.file_name().into_string()) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
 }
 
 impl Disk for LocalDisk {
@@ -56,6 +71,41 @@ impl Disk for LocalDisk {
 
     fn sync_names(&self) -> io::Result<()> {
         File::open(&self.root)?.sync_all()
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path(name)?)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path(from)?, self.path(to)?)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.names(|kind| kind.is_file())
+    }
+
+    fn folder(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
+        let path = self.path(name)?;
+        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        Ok(Arc::new(LocalDisk::open(&path)?))
+    }
+
+    fn folders(&self) -> io::Result<Vec<String>> {
+        self.names(|kind| kind.is_dir())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let found = rustix::fs::statvfs(&self.root)?;
+        Ok(Space {
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+            free: found.f_bavail.saturating_mul(found.f_frsize),
+            files_total: found.f_files,
+            files_free: found.f_favail,
+        })
     }
 }
 
@@ -89,6 +139,20 @@ impl DiskFile for LocalFile {
         rustix::fs::flock(&self.file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
         Ok(())
     }
+
+    fn map(&self, range: Range<u64>) -> io::Result<Bytes> {
+        if range.end > self.len()? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        // SAFETY: the mapping is only read. That others write to the file or cut it is what `DiskFile::map` tells
+        // its callers to keep it from.
+        let map = unsafe { memmap2::MmapOptions::new().offset(range.start).len(len).map(&self.file) }?;
+        Ok(Bytes::from_owner(map))
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +179,52 @@ mod tests {
         for bad in ["", "a/b", ".."] {
             assert_eq!(disk.open(bad, true).err().unwrap().kind(), io::ErrorKind::InvalidInput);
         }
+    }
+
+    #[test]
+    fn files_are_listed_renamed_and_removed_in_their_own_folder() {
+        let temp = tempfile::tempdir().unwrap();
+        let disk = LocalDisk::create(temp.path()).unwrap();
+        let folder = disk.folder("f").unwrap();
+        assert!(disk.folder("f").unwrap().list().unwrap().is_empty());
+        let mode = std::fs::metadata(temp.path().join("f")).unwrap().permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700);
+        disk.open("b", true).unwrap().write_at(0, b"b").unwrap();
+        disk.open("a", true).unwrap().write_at(0, b"aa").unwrap();
+        folder.open("c", true).unwrap();
+        std::os::unix::fs::symlink("a", temp.path().join("link")).unwrap();
+        assert_eq!(disk.list().unwrap(), ["a", "b"]);
+        assert_eq!(disk.folders().unwrap(), ["f"]);
+        let kept = disk.open("b", false).unwrap();
+        disk.rename("a", "b").unwrap();
+        assert_eq!(
+            (disk.list().unwrap(), disk.open("b", false).unwrap().len().unwrap()),
+            (vec!["b".into()], 2)
+        );
+        disk.remove("b").unwrap();
+        assert_eq!(kept.len().unwrap(), 1);
+        assert_eq!(disk.remove("b").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(disk.rename("b", "d").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(disk.list().unwrap().is_empty());
+        for bad in ["", "..", "a/b"] {
+            assert!(disk.remove(bad).is_err() && disk.rename("c", bad).is_err() && disk.folder(bad).is_err());
+        }
+        let space = disk.space().unwrap();
+        assert!(space.total >= space.free && space.total > 0);
+    }
+
+    #[test]
+    fn a_map_shows_its_range_and_outlives_file_and_name() {
+        let temp = tempfile::tempdir().unwrap();
+        let disk = LocalDisk::create(temp.path()).unwrap();
+        let file = disk.open("m", true).unwrap();
+        file.write_at(5000, b"abcdef").unwrap();
+        let map = file.map(5001..5004).unwrap();
+        assert_eq!(file.map(5000..5007).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert!(file.map(9..9).unwrap().is_empty());
+        disk.remove("m").unwrap();
+        drop(file);
+        assert_eq!(&map[..], b"bcd");
     }
 
     #[test]

@@ -39,11 +39,17 @@ pub enum Fault {
     TornWrite,
     /// A sync of the disk fails, and what it should have saved may be gone.
     FailedSync,
+    /// A disk that may be full has no room for a write.
+    FullDisk,
+    /// A call to a disk that may die fails.
+    FailedDisk,
+    /// A bit of what a disk that may rot holds has changed when it is read.
+    RottenBit,
 }
 
 impl Fault {
     /// Every class.
-    pub const ALL: [Fault; 15] = [
+    pub const ALL: [Fault; 18] = [
         Fault::SlowObject,
         Fault::RefusedObject,
         Fault::LostObjectReply,
@@ -59,7 +65,13 @@ impl Fault {
         Fault::LostWrite,
         Fault::TornWrite,
         Fault::FailedSync,
+        Fault::FullDisk,
+        Fault::FailedDisk,
+        Fault::RottenBit,
     ];
+
+    /// Those that only disks meet which may be lost or full: no world without such a disk has them.
+    pub const OF_SPARE_DISKS: [Fault; 3] = [Fault::FullDisk, Fault::FailedDisk, Fault::RottenBit];
 
     /// Its name in reports and saved plans.
     #[must_use]
@@ -80,6 +92,9 @@ impl Fault {
             Fault::LostWrite => "lost-write",
             Fault::TornWrite => "torn-write",
             Fault::FailedSync => "failed-sync",
+            Fault::FullDisk => "full-disk",
+            Fault::FailedDisk => "failed-disk",
+            Fault::RottenBit => "rotten-bit",
         }
     }
 
@@ -112,6 +127,11 @@ impl Fates {
             self.count(fault);
         }
         strikes
+    }
+
+    /// A number below `end`, for what a fault hits.
+    pub fn below(&self, end: u64) -> u64 {
+        self.chance.below(end)
     }
 
     /// Counts a fault that happened by other means than a draw here.

@@ -176,7 +176,7 @@ async fn open(media: &Media, task: &Task, seed: u64, world: &World) -> Result<Ar
     let (life, fates, tape) = (task.life.clone(), media.fates.clone(), media.tape.clone());
     match media.setup.engine {
         EngineKind::Embedded => {
-            let disk = SimDisk { media: media.disk.clone(), life, fates, tape };
+            let disk = SimDisk::sound(media.disk.clone(), life, fates, tape);
             let engine = EmbeddedEngine::open(Arc::new(disk), world).map_err(|error| error.to_string())?;
             Ok(Arc::new(engine))
         }
