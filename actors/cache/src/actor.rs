@@ -1,23 +1,26 @@
-//! The actor that fetches blocks the memory tier does not have. Keeps no data of its own besides what is in
+//! The actor that fetches blocks, or parts of them, that the memory tier does not have. Keeps no data of its own besides what is in
 //! flight. Each fetch runs as a task of its own and reports back by a message, so that a busy one is not polled
 //! whenever another moves.
 //!
 //! A panic in a fetch fails that fetch. A panic in the actor itself ends the actor: its mailbox closes, who waits gets an error at once, and nothing else is
 //! lost, since everything in a cache may be.
 
-use crate::flights::{Flights, Start};
+use crate::appetite::Appetite;
+use crate::fetch::{Fetcher, Part};
+use crate::flights::{Bounds, Flights, Flying, Start};
+use crate::meter::{Count, Meter};
 use crate::tier::MemoryTier;
 use actix::prelude::*;
 use bytes::Bytes;
 use futures::FutureExt;
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use zest_data::BlockId;
-use zest_data::codec::{self, BlockCodec};
-use zest_data::retry::{Asker, retrying};
+use zest_data::codec::BlockCodec;
 use zest_types::Errno;
-use zest_types::limits::{DOWNLOADS, MAILBOX, PREFETCHES};
+use zest_types::limits::{DOWNLOADS, FETCHING, MAILBOX, PREFETCHES};
 use zest_world::{ObjectError, World};
 
 /// Why a block could not be fetched, tries and all.
@@ -27,6 +30,14 @@ pub enum FetchError {
     /// list and look again before calling it lost.
     #[error("block object {0} does not exist: the file's slice list may be out of date")]
     NotFound(String),
+    /// There is such an object, and it is not this block: its bytes are damaged, or the list is out of date.
+    #[error("block object {key} is damaged: {why}")]
+    Damaged {
+        /// The object.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(ObjectError),
@@ -38,7 +49,8 @@ pub enum FetchError {
 impl From<FetchError> for Errno {
     fn from(error: FetchError) -> Errno {
         match error {
-            FetchError::NotFound(_) | FetchError::Store(_) | FetchError::Stopped => Errno::EIO,
+            FetchError::NotFound(_) | FetchError::Damaged { .. } => Errno::EIO,
+            FetchError::Store(_) | FetchError::Stopped => Errno::EIO,
         }
     }
 }
@@ -55,6 +67,22 @@ pub struct Fetch {
     pub key: String,
 }
 
+/// Gives bytes of a block, from memory or from the store: as much around them as is worth fetching.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Part, FetchError>")]
+pub struct FetchPart {
+    /// The block.
+    pub block: BlockId,
+    /// Bytes of the whole block.
+    pub len: u32,
+    /// Key of its object.
+    pub key: String,
+    /// The bytes that are wanted, within the block.
+    pub range: Range<u32>,
+    /// The rest of the block will be wanted next.
+    pub stream: bool,
+}
+
 /// Brings a block into memory where that costs nobody else his turn; may do nothing.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
@@ -67,34 +95,54 @@ pub struct Prefetch {
     pub key: String,
 }
 
-type Waiter = oneshot::Sender<Result<Bytes, FetchError>>;
+type Waiter = oneshot::Sender<Result<Part, FetchError>>;
 
 /// Fetches blocks.
 pub struct CacheActor {
-    world: World,
+    fetcher: Fetcher,
     tier: Arc<MemoryTier>,
-    codec: Arc<BlockCodec>,
     flights: Flights<Waiter>,
+    appetite: Appetite,
 }
 
 impl CacheActor {
     /// A cache over this memory tier, of a volume whose objects `codec` decodes.
     #[must_use]
     pub fn new(world: World, tier: Arc<MemoryTier>, codec: Arc<BlockCodec>) -> CacheActor {
-        CacheActor { world, tier, codec, flights: Flights::new(DOWNLOADS, PREFETCHES) }
+        let bounds = Bounds { running: DOWNLOADS, bytes: FETCHING, prefetches: PREFETCHES };
+        let fetcher = Fetcher { world, codec, meter: Arc::default() };
+        CacheActor { fetcher, tier, flights: Flights::new(bounds), appetite: Appetite::default() }
+    }
+
+    /// Counts with others, and keeps within bounds of the caller's.
+    #[must_use]
+    pub fn with(mut self, meter: Arc<Meter>, bounds: Bounds) -> CacheActor {
+        self.fetcher.meter = meter;
+        self.flights = Flights::new(bounds);
+        self
     }
 
     fn start_all(&mut self, starts: Vec<Start>, ctx: &mut Context<Self>) {
-        for Start { block, len, key } in starts {
-            self.world.tell("cache", "fetch", block.slice.0, u64::from(block.index));
-            let actor = ctx.address();
-            let lost = FetchError::Store(ObjectError::Transient { key: key.clone(), why: "panicked".into() });
-            let fetch = fetch(self.world.clone(), Arc::clone(&self.codec), block, len, key);
+        for start in starts {
+            let block = start.block;
+            self.fetcher.world.tell("cache", "fetch", block.slice.0, u64::from(block.index));
+            let (actor, name, len) = (ctx.address(), start.name(), start.len);
+            let lost = ObjectError::Transient { key: start.key.clone(), why: "panicked".into() };
+            let fetch = self.fetcher.clone().fetch(start);
             actix::spawn(async move {
-                let result = AssertUnwindSafe(fetch).catch_unwind().await.unwrap_or(Err(lost));
-                actor.do_send(Landed { block, result });
+                let result = AssertUnwindSafe(fetch).catch_unwind().await;
+                let result = result.unwrap_or(Err(FetchError::Store(lost)));
+                actor.do_send(Landed { block, len, name, result });
             });
         }
+    }
+
+    /// Has something fetched; the answer comes when it has landed.
+    fn want(&mut self, start: Start, ctx: &mut Context<Self>) -> oneshot::Receiver<Result<Part, FetchError>> {
+        let (done, wait) = oneshot::channel();
+        let starts = self.flights.want(start, done);
+        self.start_all(starts, ctx);
+        wait
     }
 }
 
@@ -103,49 +151,34 @@ impl CacheActor {
 #[rtype(result = "()")]
 struct Landed {
     block: BlockId,
-    result: Result<Bytes, FetchError>,
+    len: u32,
+    name: Flying,
+    result: Result<Part, FetchError>,
 }
 
 impl Handler<Landed> for CacheActor {
     type Result = ();
 
     fn handle(&mut self, message: Landed, ctx: &mut Self::Context) {
-        let Landed { block, result } = message;
+        let Landed { block, len, name, result } = message;
         let kind = if result.is_ok() { "fetched" } else { "missing" };
-        self.world.tell("cache", kind, block.slice.0, u64::from(block.index));
-        if let Ok(data) = &result {
-            self.tier.insert(block, data.clone());
+        self.fetcher.world.tell("cache", kind, block.slice.0, u64::from(block.index));
+        let (waiters, starts) = self.flights.landed(name);
+        if let Ok(part) = &result {
+            if part.data.len() == len as usize {
+                self.tier.insert(block, part.data.clone());
+            } else {
+                self.tier.insert_part(block, part.start, &part.data);
+            }
+            if waiters.is_empty() {
+                self.fetcher.meter.add(Count::AheadBytes, part.data.len() as u64);
+            }
         }
-        let (waiters, starts) = self.flights.landed(block);
         for waiter in waiters {
             let _gone = waiter.send(result.clone()); // who asked may have given up
         }
         self.start_all(starts, ctx);
     }
-}
-
-/// One fetch with all its tries: always of the whole object, since a part of an encoded one says nothing. A body that
-/// is no such block is as bad as none: what is missing is never made up.
-async fn fetch(
-    world: World,
-    codec: Arc<BlockCodec>,
-    block: BlockId,
-    len: u32,
-    key: String,
-) -> Result<Bytes, FetchError> {
-    let asker = Asker { actor: "cache", subject: block.slice.0 };
-    let request = move |world: &World, key: &str| {
-        let (get, key) = (world.objects.get(key, None), key.to_owned());
-        let (world, codec) = (world.clone(), Arc::clone(&codec));
-        Box::pin(async move {
-            let plain = codec::decode(&world, &codec, get.await?, len as usize).await;
-            plain.map_err(|error| ObjectError::Transient { key, why: error.to_string() })
-        }) as zest_world::BoxFuture<'static, _>
-    };
-    retrying(world, asker, key, request).await.map_err(|error| match error {
-        ObjectError::NotFound(key) => FetchError::NotFound(key),
-        other => FetchError::Store(other),
-    })
 }
 
 impl Actor for CacheActor {
@@ -166,9 +199,26 @@ impl Handler<Fetch> for CacheActor {
         if let Some(data) = self.tier.get(&block) {
             return Box::pin(async { Ok(data) });
         }
-        let (done, wait) = oneshot::channel();
-        let starts = self.flights.want(Start { block, len, key }, done);
-        self.start_all(starts, ctx);
+        let wait = self.want(Start::whole(block, len, key), ctx);
+        Box::pin(async move { wait.await.unwrap_or(Err(FetchError::Stopped)).map(|part| part.data) })
+    }
+}
+
+impl Handler<FetchPart> for CacheActor {
+    type Result = ResponseFuture<Result<Part, FetchError>>;
+
+    fn handle(&mut self, message: FetchPart, ctx: &mut Self::Context) -> Self::Result {
+        let FetchPart { block, len, key, range, stream } = message;
+        if let Some(data) = self.tier.get(&block) {
+            return Box::pin(async { Ok(Part { start: 0, data }) });
+        }
+        // What is on its way already costs nothing more.
+        let span = match self.flights.covering(block, &range) {
+            Some(_) => range,
+            None if self.fetcher.codec.is_plain() => self.appetite.span(block, len, &range, stream),
+            None => 0..len,
+        };
+        let wait = self.want(Start { block, len, key, span }, ctx);
         Box::pin(async move { wait.await.unwrap_or(Err(FetchError::Stopped)) })
     }
 }
@@ -178,9 +228,12 @@ impl Handler<Prefetch> for CacheActor {
 
     fn handle(&mut self, message: Prefetch, ctx: &mut Self::Context) {
         let Prefetch { block, len, key } = message;
-        if !self.tier.contains(&block) {
-            let starts = self.flights.prefetch(Start { block, len, key });
-            self.start_all(starts, ctx);
+        if self.tier.contains(&block) {
+            return;
+        }
+        match self.flights.prefetch(Start::whole(block, len, key)) {
+            Some(starts) => self.start_all(starts, ctx),
+            None => self.fetcher.meter.add(Count::AheadDropped, 1),
         }
     }
 }

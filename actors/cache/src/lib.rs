@@ -2,9 +2,14 @@
 //! fetches what is missing, once however many ask. Knows no files and no slices' places in them.
 
 mod actor;
+pub mod appetite;
+mod fetch;
 pub mod flights;
+mod meter;
 pub mod policy;
 mod tier;
 
-pub use actor::{CacheActor, Fetch, FetchError, Prefetch};
+pub use actor::{CacheActor, Fetch, FetchError, FetchPart, Prefetch};
+pub use fetch::Part;
+pub use meter::{Count, Meter};
 pub use tier::{MemoryTier, TierStats};

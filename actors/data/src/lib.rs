@@ -7,6 +7,7 @@ pub mod budget;
 pub mod checksum;
 pub mod chunk_view;
 pub mod codec;
+pub mod pace;
 pub mod pool;
 pub mod readahead;
 pub mod retry;

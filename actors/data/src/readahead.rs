@@ -55,6 +55,12 @@ impl Readahead {
         first..last
     }
 
+    /// Whether the reads follow each other, so that the rest of a block will be wanted.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.window > 0
+    }
+
     /// Blocks the window has now.
     #[must_use]
     pub fn window(&self) -> u64 {

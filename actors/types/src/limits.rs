@@ -84,12 +84,33 @@ pub const LINKED_FILES: usize = 1 << 22;
 pub const CHUNK_VIEWS: usize = 16_384;
 /// Attributes, entries and chunk lists a mount believes without asking.
 pub const VIEWS_MAX: usize = 1 << 20;
+/// Bytes of a part of a block: what is fetched and kept where little of a block is wanted.
+pub const PART_SIZE: u32 = 16 << 10;
+/// One in this many bytes of a block is the most that is fetched in parts before the block is fetched whole.
+pub const PART_SHARE: u32 = 4;
+/// Blocks of which is remembered how much was fetched in parts.
+pub const APPETITES: usize = 16_384;
 /// Puts under way at once.
 pub const UPLOADS: usize = 20;
 /// Gets under way at once.
 pub const DOWNLOADS: usize = 64;
+/// Recent gets of one kind whose times are remembered.
+pub const PACE_KEPT: usize = 128;
+/// One get in this many may be asked for a second time because the first is late.
+pub const HEDGE_SHARE: u32 = 20;
+/// Second requests that may be made at once after a time without any.
+pub const HEDGE_BURST: u32 = 4;
+/// No get is late before this, milliseconds.
+pub const HEDGE_AFTER_MS: u64 = 10;
+/// Bytes of gets under way at once.
+pub const FETCHING: u64 = 256 << 20;
 /// Tries of one object request before it fails.
 pub const OBJECT_RETRIES: u32 = 10;
+/// Tries of an object whose bytes are not those of its block, before it counts as damaged.
+pub const DAMAGED_TRIES: u32 = 3;
+/// How often a block that a fresh slice list names and the store does not have is looked for again, where another
+/// client may be about to store it.
+pub const MISSING_LOOKS: u32 = 5;
 /// One try of an object request is given up after this long, milliseconds.
 pub const OBJECT_TIMEOUT_MS: u64 = 60_000;
 /// Blocks one open file may read ahead.
@@ -140,6 +161,8 @@ const _: () = {
     assert!(BLOCK_SIZE as u64 <= CHUNK_SIZE && CHUNK_SIZE.is_multiple_of(BLOCK_SIZE as u64));
     assert!(BLOCK_SIZE_RANGE.0 <= BLOCK_SIZE && BLOCK_SIZE <= BLOCK_SIZE_RANGE.1);
     assert!((BLOCK_SIZE_RANGE.0 as usize).is_multiple_of(PAGE_SIZE));
+    assert!(BLOCK_SIZE_RANGE.0.is_multiple_of(PART_SIZE) && BLOCK_SIZE_RANGE.0 / PART_SIZE >= PART_SHARE);
+    assert!(FETCHING >= BLOCK_SIZE_RANGE.1 as u64);
     assert!(FILE_MAX / CHUNK_SIZE <= 1 << 31);
     assert!(WRITE_BUDGET_MIN >= MAX_IO as u64 + 4 * PAGE_SIZE as u64 && WRITE_BUDGET_MIN <= WRITE_BUDGET);
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);

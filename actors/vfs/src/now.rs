@@ -124,9 +124,9 @@ impl Shared {
         let wanted = handle.readahead.lock().observe(offset, u64::from(size), length, block_size);
         let Some(links) = self.links.get() else { return };
         for number in wanted {
-            for (block, len) in
-                self.missing_blocks(ino, number * u64::from(block_size), u64::from(block_size))
-            {
+            let start = number * u64::from(block_size);
+            for want in self.missing_blocks(ino, start, u64::from(block_size)) {
+                let (block, len) = (want.block, want.block_len);
                 let key = self.names.key(block, len);
                 links.cache.do_send(Prefetch { block, len, key });
             }

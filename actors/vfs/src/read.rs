@@ -4,6 +4,7 @@
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::Duration;
 use zest_data::block::{BlockRange, block_ranges};
@@ -21,14 +22,28 @@ pub enum Missing {
     Attr,
     /// Slice list of a chunk.
     Chunk(u32),
-    /// Blocks, each with its length.
-    Blocks(Vec<(BlockId, u32)>),
+    /// Bytes of blocks.
+    Blocks(Vec<Want>),
+}
+
+/// Bytes of a block that are not at hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Chunk of the file whose list names the block.
+    pub chunk: u32,
+    /// The block.
+    pub block: BlockId,
+    /// Bytes of the whole block.
+    pub block_len: u32,
+    /// The bytes, within the block.
+    pub range: Range<u32>,
 }
 
 /// What was fetched for this read: blocks, in case the cache does not keep them, and when it began.
 #[derive(Default)]
 pub struct Fetched {
-    blocks: BTreeMap<BlockId, Bytes>,
+    /// By block and place of the first byte in it.
+    blocks: BTreeMap<(BlockId, u32), Bytes>,
     /// When the read began: records that were asked for since then will do for it, whether or not a lease holds.
     since: Option<Duration>,
     /// Where the file ended when the read began: a longer one, seen beside an older list, would show zeros.
@@ -42,9 +57,18 @@ impl Fetched {
         Fetched { since: Some(mono), ..Fetched::default() }
     }
 
-    /// Takes a block.
-    pub fn insert(&mut self, block: BlockId, data: Bytes) {
-        self.blocks.insert(block, data);
+    /// Takes bytes of a block, from `start` on.
+    pub fn insert(&mut self, block: BlockId, start: u32, data: Bytes) {
+        self.blocks.insert((block, start), data);
+    }
+
+    /// Bytes of a block, as far as they were fetched in one piece.
+    fn get(&self, block: BlockId, range: &Range<u32>) -> Option<Bytes> {
+        self.blocks.range((block, 0)..=(block, range.start)).find_map(|((_, start), data)| {
+            let from = (range.start - start) as usize;
+            let to = (range.end - start) as usize;
+            (to <= data.len()).then(|| data.slice(from..to))
+        })
     }
 }
 
@@ -88,7 +112,8 @@ impl Shared {
                 match piece {
                     Piece::Zeros { len } => zeros(len, &mut pieces),
                     Piece::Stored { slice, size, off, len } => {
-                        self.stored_piece(slice, size, off, len, fetched, &mut pieces, &mut missing);
+                        let place = (range.index, slice, size);
+                        self.stored_piece(place, off, len, fetched, &mut pieces, &mut missing);
                     }
                 }
             }
@@ -96,32 +121,29 @@ impl Shared {
         if missing.is_empty() { Ok(pieces) } else { Err(Missing::Blocks(missing)) }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// `place`: number of the chunk, the slice, and its size.
     fn stored_piece(
         &self,
-        slice: SliceId,
-        size: u32,
+        (chunk, slice, size): (u32, SliceId, u32),
         off: u32,
         len: u32,
         fetched: &Fetched,
         pieces: &mut Vec<Bytes>,
-        missing: &mut Vec<(BlockId, u32)>,
+        missing: &mut Vec<Want>,
     ) {
         for BlockRange { block, block_len, range } in
             block_ranges(slice, size, self.names.block_size, off, len)
         {
-            let data = fetched.blocks.get(&block).cloned().or_else(|| self.tier.get(&block));
-            match data {
-                Some(data) if data.len() >= range.end as usize => {
-                    pieces.push(data.slice(range.start as usize..range.end as usize));
-                }
-                _ => missing.push((block, block_len)),
+            if let Some(data) = fetched.get(block, &range) {
+                pieces.push(data);
+            } else if !self.tier.read(&block, &range, pieces) {
+                missing.push(Want { chunk, block, block_len, range });
             }
         }
     }
 
-    /// Blocks that hold the stored bytes of a range and are not in memory; holes and unknown lists have none.
-    pub fn missing_blocks(&self, ino: Ino, offset: u64, len: u64) -> Vec<(BlockId, u32)> {
+    /// Bytes of blocks that a range of a file shows and that are not in memory; holes and unknown lists have none.
+    pub fn missing_blocks(&self, ino: Ino, offset: u64, len: u64) -> Vec<Want> {
         match self.stored(ino, offset, len, &Fetched::default()) {
             Err(Missing::Blocks(blocks)) => blocks,
             _ => Vec::new(),

@@ -232,3 +232,32 @@ fn extended_attributes_and_statfs() {
         |_| async {},
     );
 }
+
+#[test]
+fn a_lost_or_damaged_object_is_an_error_that_names_it_and_nothing_else_is_shown() {
+    with_rig(
+        |rig| async move {
+            let file = rig.create(Ino::ROOT, "f").await;
+            rig.write(file, 0, &[7; 100_000]).await;
+            rig.done(Request::Fsync { ino: file.0, handle: file.1 }).await;
+            let blocks: Vec<_> = rig.store.objects.lock().clone().into_iter().collect();
+            let tier = &rig.vfs.shared().tier;
+            let list = rig.vfs.shared().views.chunk(file.0, 0, std::time::Duration::ZERO).unwrap();
+            for (block, _) in rig.vfs.shared().names.of_slice(list[0].id, list[0].size) {
+                tier.remove(&block);
+            }
+            let (second, data) = blocks.last().unwrap().clone();
+            rig.store.objects.lock().insert(second.clone(), data.slice(1..));
+            let read = || Request::Read { ino: file.0, handle: file.1, offset: 90_000, size: 10 };
+            assert_eq!(rig.ask(read()).await, Err(Errno::EIO));
+            assert!(rig.store.said.lock().last().unwrap().contains(&second));
+            rig.store.objects.lock().remove(&second);
+            assert_eq!(rig.ask(read()).await, Err(Errno::EIO));
+            let said = rig.store.said.lock().last().unwrap().clone();
+            assert!(said.contains(&second) && said.contains("does not exist"), "{said}");
+            rig.store.objects.lock().insert(second, data);
+            assert_eq!(rig.read(file, 90_000, 10).await, [7; 10], "nothing sticks");
+        },
+        |_| async {},
+    );
+}

@@ -79,8 +79,12 @@ impl Objects for Outside {
         self.objects.lock().insert(key.into(), data);
         Box::pin(async { Ok(()) })
     }
-    fn get(&self, key: &str, _: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
+    fn get(&self, key: &str, range: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
         let found = self.objects.lock().get(key).cloned().ok_or_else(|| ObjectError::NotFound(key.into()));
+        let found = found.map(|data| match range {
+            Some(range) => data.slice(range.start as usize..(range.end as usize).min(data.len())),
+            None => data,
+        });
         Box::pin(async move { found })
     }
     fn delete(&self, key: &str) -> BoxFuture<'static, Result<(), ObjectError>> {
@@ -155,6 +159,7 @@ fn with_two<F: Future<Output = ()>>(options: Options, test: impl FnOnce(Mount, M
         let engine: Arc<dyn Engine> = Arc::new(Shared(MemoryEngine::default()));
         let mut settings = Settings::new("test-volume", "u", "mem", "mem");
         settings.trash_days = 0;
+        settings.block_size_kib = 64;
         engine.commit(&format::new_volume(settings.to_json(), false, true, Time::new(1, 0))).await.unwrap();
         let outside = Arc::new(Outside::default());
         let world = World {
@@ -251,5 +256,70 @@ fn a_frozen_mount_shows_and_takes_nothing_and_new_limits_hold_at_once() {
         assert_eq!(ask(&two, request).await, Err(Errno::ENOSPC));
         let (other, handle) = create(&one, "h").await;
         close(&one, other, handle).await;
+    });
+}
+
+/// Names of the objects of a file's first chunk, as this mount knows them; its memory forgets their blocks.
+fn objects_of(mount: &Mount, ino: Ino) -> Vec<String> {
+    let shared = mount.vfs.shared();
+    let list = shared.views.chunk(ino, 0, Duration::ZERO).unwrap();
+    let all = list.iter().flat_map(|slice| shared.names.of_slice(slice.id, slice.size));
+    all.map(|(block, key)| {
+        shared.tier.remove(&block);
+        key
+    })
+    .collect()
+}
+
+async fn read_all(mount: &Mount, ino: Ino, handle: Handle) -> Result<Vec<u8>, Errno> {
+    match ask(mount, Request::Read { ino, handle, offset: 0, size: 1 << 20 }).await? {
+        Response::Data(pieces) => Ok(pieces.concat()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn blocks_that_were_replaced_elsewhere_are_looked_for_in_a_fresh_list() {
+    with_two(Options::default(), |one, two| async move {
+        let content: Vec<u8> = (0..200_000u32).map(|n| (n / 3) as u8).collect();
+        let (ino, handle) = create(&one, "f").await;
+        write(&one, ino, handle, &content).await;
+        close(&one, ino, handle).await;
+        let (here, _) = open(&two, ino).await;
+        assert_eq!(read_all(&two, ino, here).await.unwrap(), content);
+        // The same bytes in another slice, as after a compaction, and the old objects are gone.
+        let (there, _) = open(&one, ino).await;
+        write(&one, ino, there, &content).await;
+        close(&one, ino, there).await;
+        let old = objects_of(&two, ino);
+        assert_eq!(old.len(), 4);
+        for key in &old {
+            two.vfs.shared().world.objects.delete(key).await.unwrap();
+        }
+        assert_eq!(read_all(&two, ino, here).await.unwrap(), content, "the list was believed until now");
+        let new = objects_of(&two, ino);
+        assert!(new.iter().any(|key| !old.contains(key)));
+    });
+}
+
+#[test]
+fn a_block_that_another_client_stores_late_is_waited_for() {
+    with_two(Options::default(), |one, two| async move {
+        let (ino, handle) = create(&one, "f").await;
+        write(&one, ino, handle, b"late").await;
+        close(&one, ino, handle).await;
+        let (here, _) = open(&two, ino).await;
+        assert_eq!(read_all(&two, ino, here).await.unwrap(), b"late");
+        let key = objects_of(&two, ino).remove(0);
+        let objects = Arc::clone(&two.vfs.shared().world.objects);
+        let data = objects.get(&key, None).await.unwrap();
+        objects.delete(&key).await.unwrap();
+        let stored = actix::spawn(async move {
+            #[allow(clippy::disallowed_methods)]
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            objects.put(&key, data).await.unwrap();
+        });
+        assert_eq!(read_all(&two, ino, here).await.unwrap(), b"late");
+        stored.await.unwrap();
     });
 }

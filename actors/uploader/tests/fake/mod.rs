@@ -120,10 +120,15 @@ impl Objects for Store {
         })
     }
 
-    fn get(&self, key: &str, _: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
-        self.request("get", key, |state, key, fault| {
+    fn get(&self, key: &str, range: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
+        let verb = if range.is_some() { "get part" } else { "get" };
+        self.request(verb, key, move |state, key, fault| {
             let found =
                 state.objects.get(key).cloned().ok_or_else(|| ObjectError::NotFound(key.to_owned()))?;
+            let found = match range {
+                Some(range) => found.slice(range.start as usize..(range.end as usize).min(found.len())),
+                None => found,
+            };
             Ok(if fault == Fault::Short { found.slice(..found.len() - 1) } else { found })
         })
     }
@@ -140,14 +145,14 @@ impl Objects for Store {
     }
 }
 
-struct PausedClock;
+struct PausedClock(tokio::time::Instant);
 
 impl Clock for PausedClock {
     fn now(&self) -> Time {
         Time::default()
     }
     fn mono(&self) -> Duration {
-        Duration::ZERO
+        self.0.elapsed()
     }
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(time))
@@ -196,7 +201,7 @@ pub fn codec() -> Arc<BlockCodec> {
 /// A world over this store.
 pub fn world(store: &Store, heard: &Heard) -> World {
     World {
-        clock: Arc::new(PausedClock),
+        clock: Arc::new(PausedClock(tokio::time::Instant::now())),
         chance: Arc::new(Counting(1.into())),
         offload: Arc::new(Nowhere),
         objects: Arc::new(store.clone()),

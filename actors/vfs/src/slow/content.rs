@@ -1,18 +1,24 @@
 //! Content: reads that miss, writes that wait, fsync, truncate.
 
 use super::Task;
-use crate::read::{Fetched, Missing};
+use crate::read::{Fetched, Missing, Want};
 use crate::reserve::Waiting;
 use futures::future::join_all;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use zest_cache::{Fetch, FetchError};
+use zest_cache::{FetchError, FetchPart};
 use zest_data::{BlockId, SealReason, WriteError};
-use zest_metadata::{Key, Op, Outcome};
+use zest_metadata::{Key, Op, Outcome, Record};
+use zest_types::limits::MISSING_LOOKS;
 use zest_types::{Errno, Handle, Ino, Response, ServeResult};
 
-/// Rounds of asking for what is missing before a read gives up; each round can need one more.
-const READ_ROUNDS: usize = 16;
+/// Rounds of asking for what is missing before a read gives up; each round can need one more. Others may compact what
+/// is being read again and again.
+const READ_ROUNDS: usize = 64;
+
+/// A block that could not be had, and why.
+type Gone = (Want, FetchError);
 
 impl Task {
     pub(super) async fn read(&self, ino: Ino, handle: Handle, offset: u64, size: u32) -> ServeResult {
@@ -21,7 +27,9 @@ impl Task {
             return Err(Errno::EBADF);
         }
         self.shared.read_ahead(&file, offset, size);
+        let stream = file.readahead.lock().is_stream();
         let mut fetched = Fetched::since(self.shared.mono());
+        let mut looks = 0;
         for _ in 0..READ_ROUNDS {
             match self.shared.read(ino, offset, size, &fetched) {
                 Ok(pieces) => return Ok(Response::Data(pieces)),
@@ -31,59 +39,75 @@ impl Task {
                 Err(Missing::Chunk(index)) => {
                     self.look(vec![Key::Attr(ino), Key::Chunk(ino, index)]).await?;
                 }
-                Err(Missing::Blocks(blocks)) => self.fetch(ino, blocks, &mut fetched).await?,
+                Err(Missing::Blocks(blocks)) => {
+                    let gone = self.fetch(ino, blocks, stream, &mut fetched).await?;
+                    if !gone.is_empty() {
+                        self.look_again(ino, gone, &mut looks).await?;
+                    }
+                }
             }
         }
+        self.shared.world.trace.complain(&format!("inode {ino} changes faster than it can be read"));
         Err(Errno::EIO)
     }
 
-    /// Fetches blocks side by side. A block that is gone may have been replaced: the lists are looked up anew.
-    async fn fetch(&self, ino: Ino, blocks: Vec<(BlockId, u32)>, fetched: &mut Fetched) -> Result<(), Errno> {
+    /// Fetches what is wanted side by side. Answers the blocks that are gone, or are not what the list says.
+    async fn fetch(
+        &self,
+        ino: Ino,
+        wants: Vec<Want>,
+        stream: bool,
+        fetched: &mut Fetched,
+    ) -> Result<Vec<Gone>, Errno> {
         let cache = &self.shared.links()?.cache;
-        let gets = blocks.iter().map(|&(block, len)| {
+        let gets = together(wants).into_iter().map(|want| {
+            let (block, len, range) = (want.block, want.block_len, want.range.clone());
             let key = self.shared.names.key(block, len);
-            async move { (block, cache.send(Fetch { block, len, key }).await) }
+            async move { (want, cache.send(FetchPart { block, len, key, range, stream }).await) }
         });
-        let mut gone = false;
-        for (block, got) in join_all(gets).await {
+        let mut gone = Vec::new();
+        for (want, got) in join_all(gets).await {
             match got.map_err(|_| Errno::EIO)? {
-                Ok(data) => {
-                    fetched.insert(block, data);
+                Ok(part) => fetched.insert(want.block, part.start, part.data),
+                Err(error @ (FetchError::NotFound(_) | FetchError::Damaged { .. })) => {
+                    gone.push((want, error))
                 }
-                Err(FetchError::NotFound { .. }) if !gone => gone = true,
                 Err(error) => {
                     self.shared.world.trace.complain(&format!("reading inode {ino}: {error}"));
                     return Err(Errno::EIO);
                 }
             }
         }
-        if gone {
-            self.refresh(ino, &blocks).await?;
-        }
-        Ok(())
+        Ok(gone)
     }
 
-    /// Looks up anew the chunk lists that may have named the missing blocks; the same lists mean that data are lost.
-    async fn refresh(&self, ino: Ino, blocks: &[(BlockId, u32)]) -> Result<(), Errno> {
-        let scan = zest_metadata::Scan::Chunks { ino, from: 0, limit: usize::MAX };
-        let lists = self.find(scan, false).await?;
-        let still_named = |block: &BlockId| {
-            lists.iter().any(|(_, record)| match record {
-                zest_metadata::Record::Slices(list) => list.iter().any(|s| s.id == block.slice),
-                _ => false,
-            })
+    /// Looks up anew the chunk lists that named blocks which are gone: somebody may have compacted or truncated them
+    /// away meanwhile. A list asked for after the block was found missing that names it still means that its data are
+    /// lost, unless another client stores them late.
+    async fn look_again(&self, ino: Ino, gone: Vec<Gone>, looks: &mut u32) -> Result<(), Errno> {
+        let mut keys = vec![Key::Attr(ino)];
+        keys.extend(gone.iter().map(|(want, _)| Key::Chunk(ino, want.chunk)));
+        keys.dedup();
+        let asked = keys.clone();
+        let lists: BTreeMap<Key, Option<Record>> = asked.into_iter().zip(self.look(keys).await?).collect();
+        self.shared.world.tell("vfs", "list refreshed", ino.0, gone.len() as u64);
+        let still_named = |(want, _): &&Gone| match lists.get(&Key::Chunk(ino, want.chunk)) {
+            Some(Some(Record::Slices(list))) => list.iter().any(|slice| slice.id == want.block.slice),
+            _ => false,
         };
-        match blocks.iter().find(|(block, _)| still_named(block)) {
-            Some((block, len)) => {
-                let key = self.shared.names.key(*block, *len);
-                self.shared
-                    .world
-                    .trace
-                    .complain(&format!("inode {ino} needs object {key}, which does not exist"));
-                Err(Errno::EIO)
-            }
-            None => Ok(()),
+        let Some((_, error)) = gone.iter().find(still_named) else { return Ok(()) };
+        let late = !self.shared.exclusive && matches!(error, FetchError::NotFound(_));
+        if late && *looks < MISSING_LOOKS {
+            *looks += 1;
+            let pause = Duration::from_millis(50 << *looks);
+            self.shared.world.clock.sleep(pause).await;
+            return Ok(());
         }
+        self.shared
+            .world
+            .trace
+            .complain(&format!("inode {ino} can't be read: its slice list names it, but {error}"));
+        Err(Errno::EIO)
     }
 
     /// A write that found no memory or no slice number: waits for both.
@@ -129,6 +153,23 @@ impl Task {
             _ => Err(Errno::EIO),
         }
     }
+}
+
+/// What is wanted of one block in several places is fetched in one go.
+fn together(wants: Vec<Want>) -> Vec<Want> {
+    let mut all: BTreeMap<BlockId, Want> = BTreeMap::new();
+    for want in wants {
+        match all.get_mut(&want.block) {
+            Some(known) => {
+                known.range.start = known.range.start.min(want.range.start);
+                known.range.end = known.range.end.max(want.range.end);
+            }
+            None => {
+                all.insert(want.block, want);
+            }
+        }
+    }
+    all.into_values().collect()
 }
 
 impl crate::shared::Shared {

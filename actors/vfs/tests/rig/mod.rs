@@ -14,8 +14,7 @@ use zest_types::volume::Settings;
 use zest_types::{Attr, Caller, Errno, Handle, Ino, Name, Request, Response, ServeResult, Time};
 use zest_vfs::{Mount, Options, Role, Stage, Vfs};
 use zest_world::objects::ObjectMeta;
-use zest_world::trace::Silent;
-use zest_world::{BoxFuture, Chance, Clock, ObjectError, Objects, Offload, World};
+use zest_world::{BoxFuture, Chance, Clock, Event, ObjectError, Objects, Offload, Trace, World};
 
 #[derive(Default)]
 struct Ticks(AtomicU64);
@@ -53,6 +52,16 @@ impl Offload for Inline {
 pub struct Memory {
     pub objects: Mutex<BTreeMap<String, Bytes>>,
     pub refuse: Mutex<bool>,
+    /// What was complained of.
+    pub said: Mutex<Vec<String>>,
+}
+
+impl Trace for Memory {
+    fn event(&self, _: Event) {}
+
+    fn complain(&self, text: &str) {
+        self.said.lock().push(text.into());
+    }
 }
 
 impl Objects for Memory {
@@ -65,8 +74,12 @@ impl Objects for Memory {
         };
         Box::pin(async move { result })
     }
-    fn get(&self, key: &str, _: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
+    fn get(&self, key: &str, range: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
         let found = self.objects.lock().get(key).cloned().ok_or_else(|| ObjectError::NotFound(key.into()));
+        let found = found.map(|data| match range {
+            Some(range) => data.slice(range.start as usize..(range.end as usize).min(data.len())),
+            None => data,
+        });
         Box::pin(async move { found })
     }
     fn delete(&self, key: &str) -> BoxFuture<'static, Result<(), ObjectError>> {
@@ -190,7 +203,7 @@ pub async fn open(store: &Arc<Memory>, engine: &Arc<dyn Engine>, settings: &Sett
         chance: clock,
         offload: Arc::new(Inline),
         objects: Arc::clone(store) as _,
-        trace: Arc::new(Silent),
+        trace: Arc::clone(store) as _,
     };
     let mount =
         zest_vfs::mount(world, Arc::clone(engine), settings, &Options::default(), &Here).await.unwrap();
