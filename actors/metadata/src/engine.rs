@@ -67,6 +67,8 @@ pub enum Changed {
     Entries(Ino),
     /// A chunk list.
     Chunk(Ino, u32),
+    /// Locks on ranges of a file, or on the whole of it.
+    Locks(Ino),
     /// Nobody knows what: the connection was lost, or the store was emptied.
     Anything,
 }

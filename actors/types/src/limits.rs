@@ -144,6 +144,8 @@ pub const META_CHECKED: u64 = 256 << 20;
 pub const META_DEADLINE_MS: u64 = 300_000;
 /// One try to connect to a metadata server is given up after this long, milliseconds.
 pub const META_CONNECT_MS: u64 = 5_000;
+/// Tries of the first connection to a metadata server, where one breaks off.
+pub const META_FIRST_TRIES: u32 = 5;
 /// How often a metadata server is asked whether it lives, milliseconds.
 pub const META_PING_MS: u64 = 250;
 /// A metadata server that is silent this long is stalled, milliseconds.
@@ -152,6 +154,22 @@ pub const META_STALL_MS: u64 = 50;
 pub const META_VOUCH_MS: u64 = 2_000;
 /// Stalls of a metadata server that are remembered.
 pub const META_STALLS_KEPT: usize = 32;
+/// Attributes and names the kernel is told to believe until it hears otherwise; more are told for a short time.
+pub const KERNEL_TOLD: usize = 1 << 18;
+/// A session counts as dead when it was silent for this many heartbeats.
+pub const SESSION_BEATS: u32 = 5;
+/// The kernel believes what it was told until it hears otherwise, but no longer than for this many heartbeats: should
+/// nobody be able to tell it, it stops before the session ends.
+pub const KERNEL_BEATS: u32 = 4;
+/// A metadata server that came back may have given out so many inode and slice numbers that it has forgotten.
+pub const LOST_NUMBERS: i64 = 1 << 20;
+/// The same of session numbers.
+pub const LOST_SESSIONS: i64 = 1 << 10;
+/// How often a waiter for a lock looks by itself where others use the volume and the store does not tell,
+/// milliseconds.
+pub const LOCK_LOOK_MS: u64 = 50;
+/// The same where the store tells: in case it was not heard.
+pub const LOCK_LOOK_TOLD_MS: u64 = 1_000;
 /// Directory listings of a metadata server without order that are kept sorted, in entries.
 pub const LISTED_ENTRIES: usize = 1 << 20;
 /// A kept listing serves the rest of a directory this long, milliseconds.
@@ -168,5 +186,7 @@ const _: () = {
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);
     assert!(SLICE_IDLE_MS <= SLICE_AGE_MS && META_FLUSH_MS <= 1_000);
     assert!(META_STALL_MS < META_PING_MS && META_PING_MS < META_VOUCH_MS && META_VOUCH_MS < META_DEADLINE_MS);
+    assert!(LOST_NUMBERS > 64 * SLICE_BATCH as i64 && LOST_NUMBERS > 64 * INO_BATCH as i64);
+    assert!(KERNEL_BEATS < SESSION_BEATS);
     assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX);
 };

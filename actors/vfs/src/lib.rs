@@ -2,8 +2,10 @@
 //! answered on the spot; knows no kernel bytes, no engine and no object store.
 
 pub mod actor;
+pub mod bells;
 pub mod chunk_views;
 pub mod dirs;
+pub mod ears;
 pub mod files;
 pub mod handles;
 pub mod ids;

@@ -3,6 +3,7 @@
 
 use crate::actor::VfsActor;
 use crate::chunk_views::ChunkViews;
+use crate::ears::Ears;
 use crate::files::Files;
 use crate::handles::{FileHandle, Handles};
 use crate::ids::SlicePool;
@@ -83,8 +84,8 @@ pub struct Shared {
     pub on_deleted: OnceLock<OnDeleted>,
     /// A slice was committed or failed: waiting writers may try again.
     pub space: tokio::sync::Notify,
-    /// A lock was released.
-    pub unlocked: tokio::sync::Notify,
+    /// Hears what others change, and wakes those who wait for locks.
+    pub ears: Arc<Ears>,
     /// Time and length of files at their last open, of which the kernel may still have pages; only where others
     /// change the volume.
     pub seen: Mutex<BTreeMap<Ino, (Time, u64)>>,
@@ -99,6 +100,8 @@ pub struct Parts {
     pub world: World,
     /// Views.
     pub views: Arc<Views>,
+    /// See [`Shared::ears`].
+    pub ears: Arc<Ears>,
     /// Blocks in memory.
     pub tier: Arc<MemoryTier>,
     /// Open files.
@@ -154,7 +157,7 @@ impl Shared {
             links: OnceLock::new(),
             on_deleted: OnceLock::new(),
             space: tokio::sync::Notify::new(),
-            unlocked: tokio::sync::Notify::new(),
+            ears: parts.ears,
             seen: Mutex::default(),
             waiters: Waiters::default(),
             waiting: AtomicUsize::new(0),

@@ -1,8 +1,11 @@
-//! Who waits for a lock of whom, in this mount: whoever would wait for somebody who waits for him is told so.
+//! Who waits for a lock of whom, in this mount: whoever would wait for somebody who waits for him is told so, and a
+//! thread that somebody interrupts stops waiting.
 //! Other mounts' waiters are not known here, and the format keeps none, so a deadlock across mounts is not seen.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::Notify;
 use zest_types::Ino;
 
 /// Owners that wait, and locks this mount has set.
@@ -16,6 +19,8 @@ struct State {
     next: u64,
     /// Each wait: who, and the owners in the way.
     waits: BTreeMap<u64, (u64, Vec<u64>)>,
+    /// Threads that wait, and what calls them.
+    asleep: BTreeMap<u32, Arc<Notify>>,
     /// Owners of locks on ranges of a file; an entry may outlive its lock.
     ranges: BTreeSet<(Ino, u64)>,
     /// Files with whole-file locks; likewise.
@@ -34,7 +39,49 @@ impl Drop for Wait<'_> {
     }
 }
 
+/// A thread that waits; until it is dropped.
+pub struct Asleep<'a> {
+    waiters: &'a Waiters,
+    thread: u32,
+    call: Arc<Notify>,
+}
+
+impl Asleep<'_> {
+    /// Comes back when somebody interrupts the thread, also if that was a moment ago.
+    pub async fn called(&self) {
+        self.call.notified().await;
+    }
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.waiters.state.lock().asleep.remove(&self.thread);
+    }
+}
+
 impl Waiters {
+    /// A thread is about to wait, and can be interrupted by its number; 0 is nobody's.
+    pub fn sleep(&self, thread: u32) -> Asleep<'_> {
+        let call = Arc::new(Notify::new());
+        if thread != 0 {
+            self.state.lock().asleep.insert(thread, Arc::clone(&call));
+        }
+        Asleep { waiters: self, thread, call }
+    }
+
+    /// The threads that wait.
+    #[must_use]
+    pub fn asleep(&self) -> Vec<u32> {
+        self.state.lock().asleep.keys().copied().collect()
+    }
+
+    /// This thread shall wait no longer.
+    pub fn interrupt(&self, thread: u32) {
+        if let Some(call) = self.state.lock().asleep.get(&thread) {
+            call.notify_one();
+        }
+    }
+
     /// Notes that an owner waits for others; `None` when one of them waits for him already, be it over others.
     pub fn wait(&self, owner: u64, holders: Vec<u64>) -> Option<Wait<'_>> {
         let mut state = self.state.lock();
@@ -102,6 +149,21 @@ mod tests {
         assert!(waiters.wait(5, vec![5]).is_none());
         drop(first);
         assert!(waiters.wait(3, vec![8, 1]).is_some());
+    }
+
+    #[test]
+    fn only_who_waits_can_be_interrupted() {
+        use futures::FutureExt;
+        let waiters = Waiters::default();
+        waiters.interrupt(7);
+        let (seven, nobody) = (waiters.sleep(7), waiters.sleep(0));
+        assert_eq!(waiters.asleep(), [7]);
+        assert!(seven.called().now_or_never().is_none(), "it did not wait yet");
+        waiters.interrupt(7);
+        waiters.interrupt(0);
+        assert!(seven.called().now_or_never().is_some() && nobody.called().now_or_never().is_none());
+        drop(seven);
+        assert!(waiters.asleep().is_empty());
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub(crate) fn heard(prefix: &[u8], info: &PushInfo) -> Vec<Changed> {
 
 fn what(name: &[u8]) -> Option<Changed> {
     let name = std::str::from_utf8(name).ok()?;
+    if let Some(locked) = name.strip_prefix("lockp").or_else(|| name.strip_prefix("lockf")) {
+        return locked.parse().ok().map(|ino| Changed::Locks(Ino(ino)));
+    }
     let (letter, rest) = name.split_at_checked(1)?;
     match letter {
         "i" => rest.parse().ok().map(|ino| Changed::Attr(Ino(ino))),
@@ -56,9 +59,18 @@ mod tests {
     #[test]
     fn keys_become_what_they_name() {
         let key = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let names = ["{1}i7", "{1}d1", "{1}c7_3", "{1}dirUsedSpace", "{1}delfiles", "{2}i7", "i7"];
-        let heard = heard(b"{1}", &push(vec![Value::Array(names.map(key).to_vec())]));
-        assert_eq!(heard, [Changed::Attr(Ino(7)), Changed::Entries(Ino(1)), Changed::Chunk(Ino(7), 3)]);
+        let names = ["{1}i7", "{1}d1", "{1}c7_3", "{1}lockp7", "{1}lockf8", "{1}dirUsedSpace", "{1}delfiles"];
+        let others = ["{2}i7", "i7", "{1}locked7"];
+        let all = names.iter().chain(&others).map(|name| key(name)).collect();
+        let heard = heard(b"{1}", &push(vec![Value::Array(all)]));
+        let told = [
+            Changed::Attr(Ino(7)),
+            Changed::Entries(Ino(1)),
+            Changed::Chunk(Ino(7), 3),
+            Changed::Locks(Ino(7)),
+            Changed::Locks(Ino(8)),
+        ];
+        assert_eq!(heard, told);
     }
 
     #[test]

@@ -1,15 +1,16 @@
-//! File locks that are kept in the volume. A waiter is woken when a lock is released here; where others use the
-//! volume too, it also looks by itself from time to time for what they released.
+//! File locks that are kept in the volume. A waiter is woken when a lock of its file changes here, or elsewhere where
+//! the store tells; in case that is not heard, it also looks by itself from time to time. Whoever gets a lock sees
+//! what others wrote while they had it, and whoever gives one up has written first.
 
 use super::Task;
+use crate::waiters::Asleep;
+use futures::FutureExt;
 use std::time::Duration;
-use zest_metadata::record::LockOwner;
+use tokio::sync::futures::Notified;
+use zest_metadata::record::{LockOwner, LockRange};
 use zest_metadata::{Key, Op, Outcome, Record, rules};
 use zest_types::request::{LockKind, RangeLock};
-use zest_types::{Errno, Ino, Request, Response, ServeResult};
-
-/// How often a waiter looks by itself where others use the volume.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+use zest_types::{Errno, Ino, Request, Response, ServeResult, limits};
 
 impl Task {
     pub(super) async fn lock(&self, request: Request<'static>) -> ServeResult {
@@ -17,20 +18,40 @@ impl Task {
         match request {
             Request::GetLock { ino, owner, lock } => self.get_lock(ino, owner, lock).await,
             Request::SetLock { ino, owner, lock, wait } => {
-                if lock.kind != LockKind::Unlock {
-                    waiters.note_range(ino, owner);
+                match lock.kind {
+                    LockKind::Unlock => self.write_first(ino).await,
+                    _ => waiters.note_range(ino, owner),
                 }
-                let ask = wait.then_some((ino, owner, lock));
-                self.set_lock(Op::SetLock { ino, owner, lock }, wait, ask).await
+                self.set_lock(ino, Op::SetLock { ino, owner, lock }, wait, Some((owner, lock))).await
             }
             Request::Flock { ino, owner, kind, wait } => {
-                if kind != LockKind::Unlock {
-                    waiters.note_whole(ino);
+                match kind {
+                    LockKind::Unlock => self.write_first(ino).await,
+                    _ => waiters.note_whole(ino),
                 }
-                self.set_lock(Op::Flock { ino, owner, kind }, wait, None).await
+                self.set_lock(ino, Op::Flock { ino, owner, kind }, wait, None).await
             }
             _ => Err(Errno::EINVAL),
         }
+    }
+
+    /// Others may get the lock next, and shall see what was written under it. What fails is told by `fsync` and
+    /// `close`, as ever.
+    async fn write_first(&self, ino: Ino) {
+        if !self.shared.exclusive && self.drain(ino).await.is_err() {
+            self.shared.world.trace.complain(&format!("a lock of inode {ino} goes before what was written"));
+        }
+    }
+
+    /// What others wrote while they had the lock shall be seen. Where the store tells, that was heard before the
+    /// answer that gave us the lock.
+    async fn see_others(&self, ino: Ino) -> Result<(), Errno> {
+        if self.shared.exclusive || self.shared.views.hears() {
+            return Ok(());
+        }
+        let attr = self.opening_attr(ino).await?;
+        self.shared.views.settle_file(ino, &attr, false);
+        Ok(())
     }
 
     async fn get_lock(&self, ino: Ino, owner: u64, lock: RangeLock) -> ServeResult {
@@ -46,10 +67,7 @@ impl Task {
         Ok(Response::Lock(found))
     }
 
-    async fn range_locks(
-        &self,
-        ino: Ino,
-    ) -> Result<Vec<(LockOwner, Vec<zest_metadata::record::LockRange>)>, Errno> {
+    async fn range_locks(&self, ino: Ino) -> Result<Vec<(LockOwner, Vec<LockRange>)>, Errno> {
         match self.look(vec![Key::RangeLocks(ino)]).await?.pop().flatten() {
             Some(Record::RangeLocks(held)) => Ok(held),
             Some(_) => Err(Errno::EIO),
@@ -57,36 +75,70 @@ impl Task {
         }
     }
 
-    /// Sets or takes a lock. `ask`: the lock on a range that is waited for, which must not close a circle of
-    /// waiters. Whole-file locks know no such error.
-    async fn set_lock(&self, op: Op, wait: bool, ask: Option<(Ino, u64, RangeLock)>) -> ServeResult {
+    /// Sets or takes a lock. `ask`: the lock on a range that may be waited for, and must not close a circle of
+    /// waiters then. Whole-file locks know no such error.
+    async fn set_lock(&self, ino: Ino, op: Op, wait: bool, ask: Option<(u64, RangeLock)>) -> ServeResult {
+        let shared = &self.shared;
+        let (bell, asleep) =
+            (shared.ears.bells.of(ino), shared.waiters.sleep(if wait { self.caller.pid } else { 0 }));
         loop {
-            // From here on no release is missed.
-            let unlocked = self.shared.unlocked.notified();
+            // From here on no change is missed.
+            let changed = bell.notified();
             match self.change(op.clone()).await? {
                 Outcome::Blocked if wait => {}
                 Outcome::Blocked => return Err(Errno::EAGAIN),
                 _ => {
-                    self.shared.unlocked.notify_waiters();
+                    shared.ears.bells.ring(ino);
+                    if !matches!(op, Op::SetLock { lock: RangeLock { kind: LockKind::Unlock, .. }, .. }) {
+                        self.see_others(ino).await?;
+                    }
                     return Ok(Response::Done);
                 }
             }
+            // The store tells of changes to what was read: it is read again, also because it may have changed since.
             let _wait = match ask {
-                None => None,
-                Some((ino, owner, lock)) => {
-                    let me = LockOwner { session: self.shared.session, owner };
-                    let holders = rules::holders(&self.range_locks(ino).await?, me, &lock);
+                None => {
+                    self.look(vec![Key::Flocks(ino)]).await?;
+                    None
+                }
+                Some((owner, lock)) => {
+                    let me = LockOwner { session: shared.session, owner };
+                    let held = self.range_locks(ino).await?;
+                    if rules::in_the_way(&held, me, &lock).is_none() {
+                        continue;
+                    }
+                    let holders = rules::holders(&held, me, &lock);
                     let here = holders.iter().filter(|holder| holder.session == me.session);
                     let here: Vec<u64> = here.map(|holder| holder.owner).collect();
-                    Some(self.shared.waiters.wait(owner, here).ok_or(Errno::EDEADLK)?)
+                    Some(shared.waiters.wait(owner, here).ok_or(Errno::EDEADLK)?)
                 }
             };
-            if self.shared.exclusive {
-                unlocked.await;
-            } else {
-                let timer = self.shared.world.clock.sleep(LOOK_AGAIN);
-                futures::future::select(std::pin::pin!(unlocked), timer).await;
-            }
+            self.rest(changed, &asleep).await?;
+        }
+    }
+
+    /// Waits until it is worth another try.
+    async fn rest(&self, changed: Notified<'_>, asleep: &Asleep<'_>) -> Result<(), Errno> {
+        let (changed, look, called) = (changed.fuse(), self.look_by_oneself().fuse(), asleep.called().fuse());
+        futures::pin_mut!(changed, look, called);
+        futures::select_biased! {
+            () = called => Err(Errno::EINTR),
+            () = changed => Ok(()),
+            () = look => Ok(()),
+        }
+    }
+
+    /// Comes back when a waiter should look by itself: never where all changes are made here.
+    async fn look_by_oneself(&self) {
+        let (shared, none) = (&self.shared, Duration::MAX);
+        let pause = match (shared.exclusive, shared.views.hears()) {
+            (true, _) => none,
+            (false, true) => Duration::from_millis(limits::LOCK_LOOK_TOLD_MS),
+            (false, false) => Duration::from_millis(limits::LOCK_LOOK_MS),
+        };
+        match pause == none {
+            true => std::future::pending().await,
+            false => shared.world.clock.sleep(pause).await,
         }
     }
 
@@ -98,7 +150,7 @@ impl Task {
         }
         let lock = RangeLock { kind: LockKind::Unlock, start: 0, end: i64::MAX.unsigned_abs(), pid: 0 };
         self.change(Op::SetLock { ino, owner, lock }).await?;
-        self.shared.unlocked.notify_waiters();
+        self.shared.ears.bells.ring(ino);
         Ok(())
     }
 
@@ -109,7 +161,7 @@ impl Task {
         }
         self.shared.waiters.forget(ino);
         self.change(Op::DropLocks { session: self.shared.session, ino }).await?;
-        self.shared.unlocked.notify_waiters();
+        self.shared.ears.bells.ring(ino);
         Ok(())
     }
 }

@@ -72,7 +72,7 @@ impl Task {
 
     /// Attributes for an open: where others change the volume, exactly as the engine has them now. A view would do
     /// for most things, but this one question is what makes an open see what others closed.
-    async fn opening_attr(&self, ino: Ino) -> Result<Attr, Errno> {
+    pub(super) async fn opening_attr(&self, ino: Ino) -> Result<Attr, Errno> {
         if self.shared.exclusive {
             return self.fresh_attr(ino).await;
         }
@@ -113,8 +113,10 @@ impl Task {
 
     pub(super) async fn flush(&self, ino: Ino, handle: Handle, lock_owner: u64) -> ServeResult {
         let file = self.shared.file(handle)?;
+        // Whoever gets the lock next shall see what was written under it.
+        let drained = self.drain(ino).await;
         self.drop_range_locks(ino, lock_owner).await?;
-        self.drain(ino).await?;
+        drained?;
         self.shared.upload_error(&file.file)?;
         Ok(Response::Done)
     }
