@@ -11,12 +11,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use zest_engines::redis::{ConnectOptions, RedisEngine, RedisUrl};
+use zest_metadata::{ChangeSet, Counter, Engine, Key, Record, Write};
 use zest_sim::devices::Tape;
+use zest_sim::devices::{SimChance, SimClock};
 use zest_sim::redis::dial::SimDial;
 use zest_sim::redis::machine::store::End;
 use zest_sim::redis::machine::{Machine, Mishap, Mishaps, Model, serve};
 use zest_sim::universe::universe;
-use zest_world::{Dial, Target};
+use zest_world::objects::ObjectMeta;
+use zest_world::{BoxFuture, Dial, ObjectError, Objects, Offload, Target, World};
 
 async fn connect() -> Result<MultiplexedConnection, RedisError> {
     let target = Target::Tcp { host: "redis".into(), port: 6379, tls: None };
@@ -288,4 +292,100 @@ fn memory_runs_out_as_the_policy_says() {
     let (said, _, fired) = run("allkeys-lru");
     assert_eq!(said, "false true");
     assert!(fired.contains_key(&Mishap::Evicted));
+}
+
+/// An engine needs neither objects nor offloading.
+struct Nothing;
+
+impl Objects for Nothing {
+    fn put(&self, key: &str, _: bytes::Bytes) -> BoxFuture<'static, Result<(), ObjectError>> {
+        let error = ObjectError::NotFound(key.into());
+        Box::pin(async { Err(error) })
+    }
+    fn get(
+        &self,
+        key: &str,
+        _: Option<std::ops::Range<u64>>,
+    ) -> BoxFuture<'static, Result<bytes::Bytes, ObjectError>> {
+        let error = ObjectError::NotFound(key.into());
+        Box::pin(async { Err(error) })
+    }
+    fn delete(&self, _: &str) -> BoxFuture<'static, Result<(), ObjectError>> {
+        Box::pin(async { Ok(()) })
+    }
+    fn list(&self, _: &str, _: &str, _: usize) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+impl Offload for Nothing {
+    fn run(&self, _: &'static str, job: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
+        job();
+        Box::pin(async {})
+    }
+}
+
+/// The product's engine, connected.
+async fn engine() -> RedisEngine {
+    let world = World {
+        clock: Arc::new(SimClock::new(Duration::ZERO)),
+        chance: Arc::new(SimChance::new(7, "engine")),
+        offload: Arc::new(Nothing),
+        objects: Arc::new(Nothing),
+        trace: Arc::new(zest_world::trace::Silent),
+    };
+    let url = RedisUrl::parse("redis://redis:6379/0").unwrap();
+    let dial = Arc::new(SimDial::default());
+    for _ in 0..1000 {
+        if let Ok(engine) = RedisEngine::connect(&url, dial.clone(), &world, ConnectOptions::default()).await
+        {
+            return engine;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the engine does not connect");
+}
+
+/// Takes numbers; the first that is still free.
+async fn take(engine: &RedisEngine, counter: Counter, batch: i64) -> i64 {
+    let key = Key::Counter(counter);
+    let changes = ChangeSet { expect: Vec::new(), write: vec![Write::Add(key, batch)] };
+    match &engine.commit(&changes).await.unwrap().records[..] {
+        [(_, Some(Record::Count(free)))] => *free,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn numbers_given_out_before_a_lost_tail_are_given_to_nobody_else() {
+    let model = Model { replica_lag: Some(Duration::from_secs(5)), ..Model::default() };
+    let (said, _, fired) = world(11, model, &[], |host| async move {
+        let engine = engine().await;
+        for counter in [Counter::NextSlice, Counter::NextInode, Counter::NextSession] {
+            take(&engine, counter, 100).await;
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        // What the replica is not told any more.
+        let slices = take(&engine, Counter::NextSlice, 4096).await;
+        let inodes = take(&engine, Counter::NextInode, 1024).await;
+        let sessions = take(&engine, Counter::NextSession, 1).await;
+        let machine = host.borrow().clone().unwrap();
+        machine.fail_over();
+        engine.read(&[Key::Setting]).await.unwrap();
+        // Another program, which knows nothing of all that.
+        let mut other = patiently().await;
+        let mut verdicts = Vec::new();
+        for (counter, ours) in [("nextchunk", slices), ("nextinode", inodes), ("nextsession", sessions)] {
+            let theirs: i64 = redis::cmd("INCR").arg(counter).query_async(&mut other).await.unwrap();
+            verdicts.push(theirs >= ours);
+        }
+        // What comes next is above all that, too, and a connection to the same process raises nothing.
+        let next = take(&engine, Counter::NextSlice, 1).await;
+        machine.cut_off();
+        engine.read(&[Key::Setting]).await.unwrap();
+        let after = take(&engine, Counter::NextSlice, 1).await;
+        format!("{verdicts:?} {} {}", next > slices, after - next)
+    });
+    assert_eq!(said, "[true, true, true] true 1");
+    assert!(fired.contains_key(&Mishap::LostTail));
 }

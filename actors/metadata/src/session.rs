@@ -11,9 +11,6 @@ use std::time::Duration;
 use zest_types::{Caller, Errno, limits};
 use zest_world::World;
 
-/// A session counts as dead when it was silent for this many heartbeats.
-const SILENT: i64 = 5;
-
 /// Begins a session; its number is the answer. `info` is its JSON record.
 pub async fn begin(
     engine: &dyn Engine,
@@ -118,7 +115,7 @@ async fn put(
     heartbeat: Duration,
 ) -> Result<(), Errno> {
     let seconds = i64::try_from(heartbeat.as_secs().max(1)).unwrap_or(i64::MAX);
-    let silent = seconds.saturating_mul(SILENT);
+    let silent = seconds.saturating_mul(i64::from(limits::SESSION_BEATS));
     let expiry = Record::Stamp(world.clock.now().sec.saturating_add(silent));
     let mut write = vec![Write::Put(Key::SessionExpiry(session), expiry)];
     write.extend(info.map(|info| Write::Put(Key::SessionInfo(session), Record::Bytes(info.to_vec()))));

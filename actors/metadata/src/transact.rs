@@ -56,7 +56,8 @@ pub struct MetaCore {
     pub(crate) world: World,
     open_files: Arc<dyn OpenFiles>,
     volume: Mutex<VolumeRules>,
-    inos: Mutex<Range<u64>>,
+    /// Inode numbers in stock, and how often they were thrown away.
+    inos: Mutex<(Range<u64>, u64)>,
     /// Access rules seen; they never change.
     acl_rules: Mutex<BTreeMap<u32, Record>>,
     /// Directories with a quota, as they were looked up last.
@@ -103,7 +104,7 @@ impl MetaCore {
             world,
             open_files,
             volume: Mutex::new(volume),
-            inos: Mutex::new(0..0),
+            inos: Mutex::new((0..0, 0)),
             acl_rules: Mutex::default(),
             quota_dirs: Mutex::default(),
             trash_hour: Mutex::default(),
@@ -400,15 +401,26 @@ impl MetaCore {
 
     async fn take_ino(&self) -> Result<Ino, Errno> {
         loop {
-            if let Some(number) = self.inos.lock().next() {
-                if number > Ino::ROOT.0 {
-                    return Ok(Ino(number));
+            let epoch = {
+                let mut inos = self.inos.lock();
+                match inos.0.next() {
+                    Some(number) if number > Ino::ROOT.0 => return Ok(Ino(number)),
+                    Some(_) => continue,
+                    None => inos.1,
                 }
-                continue;
-            }
+            };
             let batch = self.take_ids(Counter::NextInode, limits::INO_BATCH).await?;
-            *self.inos.lock() = batch;
+            let mut inos = self.inos.lock();
+            if inos.1 == epoch {
+                inos.0 = batch;
+            }
         }
+    }
+
+    /// The store may have forgotten that it gave out the inode numbers in stock: none of them is used any more.
+    pub fn forget_numbers(&self) {
+        let mut inos = self.inos.lock();
+        *inos = (0..0, inos.1 + 1);
     }
 
     async fn back_off(&self, attempt: u32) {

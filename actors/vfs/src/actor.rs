@@ -155,6 +155,7 @@ impl Shared {
 
     /// Takes a batch of slice numbers into stock.
     pub async fn fetch_ids(&self) -> Result<(), Errno> {
+        let epoch = self.slice_ids.epoch();
         let take = TakeIds { counter: Counter::NextSlice, batch: limits::SLICE_BATCH };
         let batch = match self.links()?.metadata.send(take).await {
             Ok(batch) => batch,
@@ -162,7 +163,7 @@ impl Shared {
         };
         match batch {
             Ok(batch) => {
-                self.slice_ids.add(batch);
+                self.slice_ids.add(batch, epoch);
                 self.space.notify_waiters();
                 Ok(())
             }

@@ -3,6 +3,7 @@
 
 use crate::Vfs;
 use crate::actor::VfsActor;
+use crate::ears::Ears;
 use crate::files::Files;
 use crate::live::Live;
 use crate::shared::{Links, Parts, Shared};
@@ -105,7 +106,8 @@ pub async fn mount(
     let files = Arc::new(Files::new(settings.block_size(), budget.clone()));
     let lease = if exclusive { Duration::MAX } else { options.lease.max(options.open_cache) };
     let views = Arc::new(Views::new(lease));
-    if engine.listen(Arc::clone(&views) as _) {
+    let ears = Arc::new(Ears::new(Arc::clone(&views)));
+    if engine.listen(Arc::clone(&ears) as _) {
         views.hear();
     }
     let rules = VolumeRules {
@@ -132,6 +134,7 @@ pub async fn mount(
     let shared = Arc::new(Shared::new(Parts {
         world,
         views,
+        ears,
         tier,
         files,
         budget,
@@ -146,11 +149,21 @@ pub async fn mount(
         session,
         acl: settings.enable_acl,
     }));
+    mistrust_numbers(&shared, &core);
     start_actors(&shared, &core, codec, stage).await?;
     if !options.read_only {
         shared.fetch_ids().await?;
     }
     Ok(Mount { vfs: Vfs::new(shared), core, engine, session })
+}
+
+/// The store may come back without its last changes: numbers it gave out could then be given to others, too.
+fn mistrust_numbers(shared: &Arc<Shared>, core: &Arc<MetaCore>) {
+    let (slices, inodes) = (Arc::downgrade(shared), Arc::downgrade(core));
+    shared.ears.in_doubt(move || {
+        slices.upgrade().iter().for_each(|shared| shared.slice_ids.clear());
+        inodes.upgrade().iter().for_each(|core| core.forget_numbers());
+    });
 }
 
 fn codec(world: &World, settings: &Settings, options: &Options) -> Result<Arc<BlockCodec>, Errno> {

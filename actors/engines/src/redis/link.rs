@@ -3,6 +3,7 @@
 //! protocol's library and no record.
 
 use super::health::Health;
+use super::numbers::Numbers;
 use super::push;
 use super::url::{RedisUrl, Servers};
 use super::within::within;
@@ -33,6 +34,8 @@ pub enum ConnectError {
         "{target} wants a right user and password: {why}; give them in the URL, REDIS_PASSWORD, META_PASSWORD or META_PASSWORD_FILE"
     )]
     Login { target: String, why: String },
+    #[error("{target} broke the connection off: {why}; is it overloaded, or no Redis?")]
+    Lost { target: String, why: String },
     #[error("{target}: {why}")]
     Refused { target: String, why: String },
     #[error("no sentinel knows where {0:?} is; is this its name?")]
@@ -84,6 +87,7 @@ pub(crate) struct Core {
     /// Where the server of a cluster sent us.
     moved: Mutex<Option<Target>>,
     pub(crate) health: Health,
+    pub(crate) numbers: Numbers,
 }
 
 impl Link {
@@ -108,12 +112,13 @@ impl Link {
             pushes: AtomicBool::new(push),
             moved: Mutex::default(),
             health: Health::default(),
+            numbers: Numbers::default(),
         };
-        if matches!(url.servers, Servers::Cluster(_)) || core.is_cluster().await? {
+        if matches!(url.servers, Servers::Cluster(_)) || core.is_cluster_for_sure().await? {
             core.prefix = format!("{{{}}}", url.db).into_bytes();
         }
         let core = Arc::new(core);
-        let first = core.connect().await?;
+        let first = core.first().await?;
         tokio::spawn(Arc::clone(&core).keep(first));
         Ok(Link { core })
     }
@@ -372,6 +377,31 @@ impl Core {
         self.health.explain(&info)
     }
 
+    fn lost(&self) -> ConnectError {
+        ConnectError::Lost { target: self.url.to_string(), why: "an answer did not come".into() }
+    }
+
+    /// The first connection. One that broke off is tried again, as all later ones are.
+    async fn first(self: &Core) -> Result<(Up, Driver), ConnectError> {
+        for _ in 1..limits::META_FIRST_TRIES {
+            match self.connect().await {
+                Err(ConnectError::Lost { .. }) => self.world.clock.sleep(self.url.min_backoff).await,
+                outcome => return outcome,
+            }
+        }
+        self.connect().await
+    }
+
+    async fn is_cluster_for_sure(self: &Core) -> Result<bool, ConnectError> {
+        for _ in 1..limits::META_FIRST_TRIES {
+            match self.is_cluster().await {
+                Err(ConnectError::Lost { .. }) => self.world.clock.sleep(self.url.min_backoff).await,
+                outcome => return outcome,
+            }
+        }
+        self.is_cluster().await
+    }
+
     async fn connect(self: &Core) -> Result<(Up, Driver), ConnectError> {
         let push = self.pushes.load(Ordering::Relaxed);
         let (mut connection, driver) = match self.handshake(push).await {
@@ -386,15 +416,59 @@ impl Core {
         let mut driver = driver.fuse();
         if self.pushes.load(Ordering::Relaxed) {
             let track = push::tracking();
-            let asked = connection.send_packed_command(&track).fuse();
-            futures::pin_mut!(asked);
-            let answer = futures::select_biased! { answer = asked => answer.ok(), () = driver => None };
-            // A refusal is an answer, too.
-            let on = matches!(answer, Some(Value::Okay));
-            self.pushes.store(on, Ordering::Relaxed);
+            let asked = async {
+                let asked = connection.send_packed_command(&track).fuse();
+                futures::pin_mut!(asked);
+                futures::select_biased! { answer = asked => said(answer), () = driver => None }
+            };
+            let time = Duration::from_millis(limits::META_CONNECT_MS);
+            let answer = within(&*self.world.clock, time, asked).await.flatten();
+            // A refusal is an answer, too; none says nothing about what the server can do.
+            let answer = answer.ok_or_else(|| self.lost())?;
+            self.pushes.store(matches!(answer, Value::Okay), Ordering::Relaxed);
         }
+        let raised = async {
+            let raised = self.raise_numbers(&mut connection).fuse();
+            futures::pin_mut!(raised);
+            futures::select_biased! { done = raised => done, () = driver => None }
+        };
+        let time = Duration::from_millis(limits::META_CONNECT_MS);
+        let raised = within(&*self.world.clock, time, raised).await.flatten();
+        raised.ok_or_else(|| self.lost())?;
         let serial = self.serials.fetch_add(1, Ordering::Relaxed) + 1;
         Ok((Up { serial, connection }, driver.boxed()))
+    }
+
+    /// Before another process than before is used: no number is given twice. `None` when it does not answer.
+    async fn raise_numbers(&self, connection: &mut MultiplexedConnection) -> Option<()> {
+        let mut info = redis::cmd("INFO");
+        info.arg("server");
+        // One that says nothing of itself may still be used.
+        let said = match connection.send_packed_command(&info).await {
+            Ok(Value::ServerError(_)) => None,
+            Ok(answer) => super::record::text(answer).ok().flatten(),
+            Err(_) => return None,
+        };
+        let lines = said.iter().flat_map(|said| said.lines());
+        let process = lines.filter_map(|line| line.strip_prefix("run_id:")).map(str::trim).next();
+        for raise in self.numbers.raises(process) {
+            let key = [&self.prefix[..], raise.name.as_bytes()].concat();
+            let stands = add(connection, &key, raise.by).await?;
+            if raise.lost(stands) > 0 {
+                self.world.trace.complain(&format!(
+                    "metadata server {} came back without its last changes: {} of {} given out here are unknown to it",
+                    self.url,
+                    raise.lost(stands),
+                    raise.name
+                ));
+            }
+            match raise.missing(stands) {
+                0 => {}
+                more => drop(add(connection, &key, more).await?),
+            }
+        }
+        self.numbers.settle(process);
+        Some(())
     }
 
     async fn handshake(&self, push: bool) -> Result<(MultiplexedConnection, Driver), ConnectError> {
@@ -429,6 +503,9 @@ impl Core {
         let made = made.ok_or_else(|| ConnectError::Silent(shown.clone()))?;
         made.map(|(connection, driver)| (connection, driver.boxed())).map_err(|error| {
             let why = error.to_string();
+            if error.is_io_error() || error.is_connection_dropped() {
+                return ConnectError::Lost { target: shown, why };
+            }
             let login =
                 ["AUTH", "auth", "WRONGPASS", "password", "NOPERM"].iter().any(|word| why.contains(word));
             match login {
@@ -512,7 +589,7 @@ impl Core {
             let asked = connection.send_packed_command(command).fuse();
             let driver = driver.fuse();
             futures::pin_mut!(asked, driver);
-            futures::select_biased! { answer = asked => answer.ok(), () = driver => None }
+            futures::select_biased! { answer = asked => said(answer), () = driver => None }
         };
         within(&*self.world.clock, time, asked).await.flatten()
     }
@@ -525,8 +602,8 @@ impl Core {
         let (connection, driver) = self.shake(target, info, config).await?;
         let mut command = redis::cmd("CLUSTER");
         command.arg("INFO");
-        let answer = self.ask(connection, driver, &command).await;
-        let text = answer.and_then(|answer| super::record::text(answer).ok().flatten());
+        let answer = self.ask(connection, driver, &command).await.ok_or_else(|| self.lost())?;
+        let text = super::record::text(answer).ok().flatten();
         Ok(text.is_some_and(|text| text.contains("cluster_state:")))
     }
 
@@ -538,5 +615,23 @@ impl Core {
             info = info.set_password(password);
         }
         info
+    }
+}
+
+/// What the server said, a refusal included; nothing when it did not.
+fn said(answer: Result<Value, RedisError>) -> Option<Value> {
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(error) => error.code().is_some().then_some(Value::Nil),
+    }
+}
+
+/// Adds to a counter; what it stands at then.
+async fn add(connection: &mut MultiplexedConnection, key: &[u8], more: i64) -> Option<i64> {
+    let mut command = redis::cmd("INCRBY");
+    command.arg(key).arg(more);
+    match connection.send_packed_command(&command).await {
+        Ok(Value::Int(stands)) => Some(stands),
+        _ => None,
     }
 }

@@ -6,12 +6,14 @@ mod commit;
 mod health;
 mod link;
 mod listing;
+mod numbers;
 mod place;
 mod push;
 mod read;
 mod record;
 mod scan;
 mod server;
+mod strangers;
 mod sweep;
 mod url;
 mod watch;
@@ -60,6 +62,7 @@ pub struct RedisEngine {
     scripts: AtomicBool,
     script: redis::Script,
     listings: Listings,
+    strangers: strangers::Strangers,
     world: World,
 }
 
@@ -79,6 +82,7 @@ impl RedisEngine {
             scripts: AtomicBool::new(options.scripts),
             script: redis::Script::new(SCRIPT),
             listings: Listings::default(),
+            strangers: strangers::Strangers::default(),
             world: world.clone(),
         })
     }
@@ -241,10 +245,12 @@ impl Engine for RedisEngine {
     }
 
     async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError> {
-        match self.scripts.load(Ordering::Relaxed) {
+        let applied = match self.scripts.load(Ordering::Relaxed) {
             true => self.commit_by_script(changes).await,
             false => watch::commit(self, changes).await,
-        }
+        }?;
+        self.link.core.numbers.note(&applied.records);
+        Ok(applied)
     }
 
     /// What the server acknowledged is as durable as its persistence makes it: there is nothing to wait for.

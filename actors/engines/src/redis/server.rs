@@ -2,7 +2,6 @@
 
 use super::RedisEngine;
 use super::record::{pairs, text};
-use redis::Value;
 use std::collections::BTreeMap;
 use zest_metadata::EngineError;
 
@@ -13,8 +12,8 @@ pub struct ServerInfo {
     pub info: BTreeMap<String, String>,
     /// Values of `CONFIG GET`; empty where the server does not tell.
     pub config: BTreeMap<String, String>,
-    /// Keys in the database.
-    pub keys: u64,
+    /// Names of keys that no volume has, some of them, as far as it was looked.
+    pub strangers: Vec<String>,
 }
 
 impl RedisEngine {
@@ -40,10 +39,8 @@ impl RedisEngine {
                 config.insert(text(name), text(value));
             }
         }
-        let keys = match self.ask(&redis::cmd("DBSIZE")).await? {
-            Value::Int(n) => u64::try_from(n).unwrap_or(0),
-            _ => 0,
-        };
-        Ok(ServerInfo { info, config, keys })
+        // A server that lets nobody scan tells nothing of its keys.
+        let strangers = super::strangers::look(self).await.unwrap_or_default();
+        Ok(ServerInfo { info, config, strangers })
     }
 }

@@ -62,7 +62,9 @@ impl From<EngineError> for Stop {
 /// Commits a change set.
 pub(crate) async fn commit(engine: &RedisEngine, changes: &ChangeSet) -> Result<Applied, CommitError> {
     let mut patience = Patience::new(&engine.world);
-    for attempt in 0..limits::TXN_RETRIES {
+    let mut attempt = 0;
+    // What passes by itself is no attempt: patience has an end of its own.
+    while attempt < limits::TXN_RETRIES {
         let tried = match engine.link.exclusive().await {
             Ok(mut connection) => once(engine, &mut connection, changes).await,
             Err(miss) => Err(Stop::Passing(miss)),
@@ -79,6 +81,7 @@ pub(crate) async fn commit(engine: &RedisEngine, changes: &ChangeSet) -> Result<
         let most = u64::from(attempt).saturating_mul(u64::from(attempt)).clamp(1, 100);
         let pause = engine.world.chance.next_u64() % most;
         engine.world.clock.sleep(Duration::from_millis(pause)).await;
+        attempt += 1;
     }
     Err(EngineError::Failed(format!("{}: others change the same records all the time", engine.url())).into())
 }

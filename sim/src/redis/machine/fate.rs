@@ -78,6 +78,11 @@ impl Machine {
         self.tape.say(|| format!("redis: a replica becomes the primary; {lost} writes are lost"));
     }
 
+    /// All connections end; the process lives on.
+    pub fn cut_off(&self) {
+        self.hang_up(&mut self.state.borrow_mut());
+    }
+
     /// The process dies, and is back after `pause`.
     pub fn kill(&self, how: End, pause: Duration) {
         self.mishaps.count(if how == End::Process { Mishap::Restart } else { Mishap::PowerCut });
