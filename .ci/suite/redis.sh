@@ -123,7 +123,8 @@ ends 11 "another volume in its place"
 section "wrong use"
 refused 1 "tikv://.*not supported yet.*redis://" "$ZEST" mount tikv://127.0.0.1/x mnt
 refused 1 "127.0.0.1:9" "$ZEST" status redis://127.0.0.1:9/1
-refused 1 "not supported.*mount --bind" "$ZEST" mount "$URL" mnt --subdir /a
+refused 1 "no name of a directory" "$ZEST" mount "$URL" mnt --subdir /a/../b
+refused 1 "missing.*no such file" "$ZEST" mount "$URL" mnt --subdir /missing --read-only
 refused 1 "--writeback is not supported" "$ZEST" mount "$URL" mnt --writeback
 FIRST_PORT=$REDIS_PORT
 redis_start --requirepass secret
@@ -147,6 +148,38 @@ for pid in $(pgrep -f "$REDIS_PORT/0 mnt" || true); do
 done
 "$ZEST" umount mnt
 REDIS_PORT=$FIRST_PORT
+
+section "a directory as root"
+serve "$URL" mnt
+mkdir -p mnt/top/inner
+printf 'inside\n' >mnt/top/inner/file
+"$ZEST" umount mnt
+ends 0 "zest umount"
+serve "$URL" mnt --subdir /top/
+[ "$(cat mnt/inner/file)" = inside ] || fail "--subdir shows something else: $(ls mnt)"
+[ "$(stat -c %i mnt)" = 1 ] || fail "the root of a mount is node 1"
+[ "$(ls -A mnt)" = inner ] || fail "--subdir shows more: $(ls -A mnt)"
+[ "$(ls -aif mnt | awk '$2 == "." {print $1}')" = 1 ] || fail "a listing of the root names another node: $(ls -aif mnt)"
+mkdir mnt/more && mv mnt/inner/file mnt/more/file && ln mnt/more/file mnt/hard && rm mnt/hard
+[ ! -e mnt/.trash ] || fail "the trash is shown in a part of the volume"
+"$ZEST" info mnt | grep -q '/top$' || fail "info of the root: $("$ZEST" info mnt)"
+"$ZEST" umount mnt
+ends 0 "zest umount of a directory of a volume"
+serve "$URL" mnt --subdir top/new/deep
+touch mnt/made
+"$ZEST" umount mnt
+serve "$URL" mnt
+[ -e mnt/top/new/deep/made ] && [ "$(cat mnt/top/more/file)" = inside ] || fail "what was done under --subdir is elsewhere"
+"$ZEST" umount mnt
+ends 0 "zest umount"
+say "right: a directory as root"
+
+section "neighbours"
+"$ZEST" status "$URL" | grep -q shared-db && fail "a stranger in a database of our own"
+cli -n 1 set user:7 x >/dev/null
+"$ZEST" status "$URL" | grep -q 'user:7' || fail "status does not name the stranger's key"
+cli -n 1 del user:7 >/dev/null
+say "right: a stranger's key is named"
 
 section "a server that throws keys away"
 cli flushall >/dev/null

@@ -1,6 +1,7 @@
 //! A word with the process that serves a mount. It listens under names that only live as long as it does (abstract
 //! sockets): one for the mount, one for the volume's directory. `wait` is answered when everything is flushed and
-//! the mount is over, `who`, `status` and `info` at once. Any user of the machine may ask; nothing here changes anything.
+//! the mount is over, `who` and `status` at once. Any user of the machine may ask; nothing here changes anything. `info`,
+//! which names what the volume's directories hold, is answered to root and to the mount's owner only.
 
 use parking_lot::Mutex;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -141,6 +142,16 @@ fn look(mut stream: UnixStream, serving: &Arc<dyn Serving>, question: String) ->
     })
 }
 
+/// Whether root or the owner of this process asks.
+fn trusted(stream: &UnixStream) -> bool {
+    rustix::net::sockopt::socket_peercred(stream)
+        .is_ok_and(|asker| may_look(asker.uid, rustix::process::geteuid()))
+}
+
+fn may_look(asker: rustix::process::Uid, owner: rustix::process::Uid) -> bool {
+    asker.is_root() || asker == owner
+}
+
 fn answer(
     stream: UnixStream,
     waiting: &Mutex<Vec<UnixStream>>,
@@ -162,6 +173,9 @@ fn answer(
             Ok(())
         }
         other => match other.strip_prefix("info ") {
+            Some(_) if !trusted(&stream) => {
+                writeln!(&stream, "{{\"error\":\"only root and the owner of the mount may ask for this\"}}")
+            }
             Some(question) => {
                 let question = question.to_owned();
                 look(stream, serving, question)
@@ -274,6 +288,13 @@ mod tests {
         until_free(&name);
         drop(listener);
         assert_eq!(wait.end(|| ()).unwrap_err(), "the disk is full");
+    }
+
+    #[test]
+    fn strangers_are_not_told_what_directories_hold() {
+        let user = rustix::process::Uid::from_raw;
+        assert!(may_look(user(0), user(7)) && may_look(user(7), user(7)));
+        assert!(!may_look(user(8), user(7)) && !may_look(user(7), user(0)));
     }
 
     fn until_free(name: &str) {

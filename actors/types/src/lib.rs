@@ -10,6 +10,7 @@ pub mod overlay;
 pub mod request;
 pub mod slice;
 pub mod time;
+pub mod version;
 pub mod volume;
 
 pub use attr::{Attr, FileType};
@@ -19,3 +20,4 @@ pub use name::Name;
 pub use request::{Caller, Request, Response, ServeResult};
 pub use slice::SliceRecord;
 pub use time::Time;
+pub use version::Version;

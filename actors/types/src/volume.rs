@@ -3,6 +3,7 @@
 
 use crate::encoding::{Cipher, Compression};
 use crate::limits;
+use crate::version::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -150,7 +151,8 @@ impl Settings {
 
     /// Keeps clients older than this version away; what is there already is never lowered.
     pub fn raise_min_client(&mut self, version: &str) {
-        if version_order(&self.min_client_version) < version_order(version) {
+        // One that can't be read keeps nobody away.
+        if Version::parse(&self.min_client_version) < Version::parse(version) {
             version.clone_into(&mut self.min_client_version);
         }
     }
@@ -196,15 +198,6 @@ impl Settings {
         let unknown = || SettingsError::Unsupported(format!("encryption {:?}", self.encrypt_algo));
         Cipher::parse(&self.encrypt_algo).map(Some).ok_or_else(unknown)
     }
-}
-
-/// What versions `major.minor.patch-pre+build` are ordered by; without `pre` is the latest of its number.
-fn version_order(text: &str) -> ([u64; 3], bool, &str) {
-    let text = text.split('+').next().unwrap_or_default();
-    let (numbers, pre) = text.split_once('-').unwrap_or((text, ""));
-    let mut parts = numbers.split('.').map(|part| part.parse().unwrap_or(0));
-    let mut next = || parts.next().unwrap_or(0);
-    ([next(), next(), next()], pre.is_empty(), pre)
 }
 
 /// Whether a text can name a volume.

@@ -22,7 +22,7 @@ const SWITCH: bool = false;
 const VALUE: bool = true;
 
 /// Name, whether a value follows, and what becomes of it.
-const OPTIONS: [(&str, bool, Fate); 57] = [
+const OPTIONS: [(&str, bool, Fate); 56] = [
     ("no-syslog", SWITCH, Needless),
     ("no-usage-report", SWITCH, Needless),
     ("force", SWITCH, Needless),
@@ -74,14 +74,6 @@ const OPTIONS: [(&str, bool, Fate); 57] = [
     ("root-squash", VALUE, Refused(&[], "users are not mapped")),
     ("all-squash", VALUE, Refused(&[], "users are not mapped")),
     ("umask", VALUE, Refused(&[], "a program's own umask holds")),
-    (
-        "subdir",
-        VALUE,
-        Refused(
-            &["", "/"],
-            "only whole volumes are mounted; mount the volume and use the directory in it, or bind it (mount --bind)",
-        ),
-    ),
     ("enable-ioctl", SWITCH, Refused(&[], "flags of files can't be changed yet")),
     ("update-fstab", SWITCH, Refused(&[], "/etc/fstab is yours: write the line by hand")),
     ("storage-class", VALUE, Refused(&[""], "objects are written in the store's default class")),
@@ -164,11 +156,10 @@ mod tests {
     fn options_are_ignored_only_where_that_changes_nothing() {
         assert_eq!(judge("x --no-usage-report --backup-meta 0 --sort-dir").unwrap(), Vec::<&str>::new());
         assert_eq!(judge("x --cache-size 10G --backup-meta 1h").unwrap(), ["backup-meta", "cache-size"]);
-        assert!(judge("x --atime-mode noatime --upload-delay 0 --subdir /").is_ok());
+        assert!(judge("x --atime-mode noatime --upload-delay 0").is_ok());
         for (bad, word) in [
             ("x --writeback", "--writeback"),
             ("x --atime-mode relatime", "access times"),
-            ("x --subdir /a", "mount --bind"),
             ("x --upload-limit 100", "bandwidth"),
             ("x --max-deletes 0", "--max-deletes"),
             ("x --root-squash 1:1", "mapped"),

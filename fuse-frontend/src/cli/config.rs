@@ -223,10 +223,7 @@ impl ConfigArgs {
         }
         if self.enable_acl && !old.enable_acl {
             new.enable_acl = true;
-            let needed = read("1.2.0-A")?;
-            if Version::parse(&new.min_client_version).is_none_or(|least| least < needed) {
-                new.min_client_version = "1.2.0-A".into();
-            }
+            new.raise_min_client("1.2.0-A");
         }
         Ok(())
     }

@@ -27,16 +27,17 @@ pub(super) fn found(id: &'static str, weight: Weight, what: String, remedy: &str
     Finding { id, weight, what, remedy: remedy.into() }
 }
 
-/// Everything that speaks against this server, the worst first. `db` is the number of the volume's database.
+/// Everything that speaks against this server, the worst first. `strangers` are keys beside the volume's in its database
+/// `db`.
 #[must_use]
-pub fn findings(info: &Words, config: &Words, db: i64) -> Vec<Finding> {
+pub fn findings(info: &Words, config: &Words, strangers: &[String], db: i64) -> Vec<Finding> {
     let server = Server { info, config };
     let mut all: Vec<Finding> = [
         version(&server),
         role(&server),
         eviction(&server),
         evicted(&server),
-        strangers(&server, db),
+        neighbours(&server, strangers, db),
         replicas(&server),
         fork(&server),
     ]
@@ -119,8 +120,19 @@ fn field<'a>(list: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// No record of a volume ever expires.
-fn strangers(server: &Server<'_>, db: i64) -> Option<Finding> {
+/// No record of a volume ever expires, and all have names of the volume format.
+fn neighbours(server: &Server<'_>, strangers: &[String], db: i64) -> Option<Finding> {
+    if !strangers.is_empty() {
+        let named = strangers.join(", ");
+        return Some(found(
+            "shared-db",
+            Weight::Warning,
+            format!(
+                "there are keys in database {db} that are no volume's ({named}), so somebody else uses it, too"
+            ),
+            "give the volume a database of its own, so that nobody flushes it or takes its memory",
+        ));
+    }
     let expiring: u64 = field(server.info(&format!("db{db}")), "expires")?.parse().ok()?;
     (expiring > 0).then(|| {
         found(
@@ -207,7 +219,10 @@ mod tests {
         let (mut all_info, mut all_config) = sound();
         all_info.extend(info.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         all_config.extend(config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        findings(&all_info, &all_config, 1).into_iter().map(|finding| (finding.id, finding.weight)).collect()
+        findings(&all_info, &all_config, &[], 1)
+            .into_iter()
+            .map(|finding| (finding.id, finding.weight))
+            .collect()
     }
 
     #[test]
@@ -218,7 +233,11 @@ mod tests {
             [],
             "others' matters"
         );
-        assert_eq!(findings(&Words::new(), &Words::new(), 0), []);
+        assert_eq!(findings(&Words::new(), &Words::new(), &[], 0), []);
+        let (info, config) = sound();
+        let found = findings(&info, &config, &["user:7".into()], 1);
+        assert_eq!((found[0].id, found[0].weight), ("shared-db", Weight::Warning));
+        assert!(found[0].what.contains("user:7"), "{}", found[0]);
     }
 
     #[test]

@@ -5,12 +5,13 @@ use zest_types::Ino;
 use zest_upkeep::info::{Ask, Info, info};
 use zest_upkeep::whole::Whole;
 
-/// Answers `INODE FLAGS` in JSON; `r` is all below a directory, `s` slices.
-pub(super) fn answer(whole: &Whole, question: &str) -> String {
+/// Answers `INODE FLAGS` in JSON; `r` is all below a directory, `s` slices. Node 1 is the mount's `root`.
+pub(super) fn answer(whole: &Whole, root: Ino, question: &str) -> String {
     let mut words = question.split(' ');
     let ino = words.next().and_then(|word| word.parse().ok()).map(Ino);
     let flags = words.next().unwrap_or_default();
     let ask = Ask { recursive: flags.contains('r'), raw: flags.contains('s') };
+    let ino = ino.map(|ino| if ino == Ino::ROOT { root } else { ino });
     let Some(ino) = ino else { return failed("that names no node") };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return failed("the process has no room for an answer");

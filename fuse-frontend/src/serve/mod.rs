@@ -3,10 +3,11 @@
 
 mod ending;
 mod info;
+pub mod subdir;
 mod watch;
 
 use crate::control::{self, Listener, Serving};
-use crate::door::{Door, DoorOptions, capabilities};
+use crate::door::{Device, Door, DoorOptions, capabilities, watch_waiters};
 use crate::meta_url::MetaUrl;
 use crate::mount_point::leave;
 use crate::mount_table::mounted_at;
@@ -15,13 +16,14 @@ use crate::volume::{Volume, VolumeError, gate, status, whole};
 use anyhow::{Context, anyhow, bail};
 use fuser::{Config, MountOption, Session, SessionACL};
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
 use zest_host::{Arbiters, Role};
 use zest_metadata::Engine;
-use zest_types::Errno;
 use zest_types::volume::Settings;
+use zest_types::{Errno, Ino, Name};
 use zest_vfs::Mount;
 use zest_vfs::standing::Over;
 use zest_world::World;
@@ -32,6 +34,8 @@ pub struct Plan {
     pub url: MetaUrl,
     /// The directory; prepared.
     pub point: PathBuf,
+    /// The directory of the volume that is mounted; empty: all of it.
+    pub subdir: Vec<Name>,
     /// How the volume is used.
     pub options: zest_vfs::Options,
     /// The user insists on a metadata server that may lose data.
@@ -71,6 +75,8 @@ struct Me {
     settings: Settings,
     world: World,
     point: PathBuf,
+    /// The directory that is mounted.
+    root: Ino,
 }
 
 impl Serving for Me {
@@ -92,7 +98,7 @@ impl Serving for Me {
 
     fn info(&self, question: &str) -> String {
         let Some(engine) = self.engine.upgrade() else { return String::new() };
-        info::answer(&whole::of(engine, self.world.clone(), &self.settings), question)
+        info::answer(&whole::of(engine, self.world.clone(), &self.settings), self.root, question)
     }
 }
 
@@ -108,16 +114,19 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     if plan.check_storage {
         try_store(&arbiters, &volume, &world)?;
     }
+    let mount = Arc::new(begin(&arbiters, &volume, world.clone(), &plan)?);
+    let root = subdir::find(&mount.vfs, &plan.subdir, !plan.options.read_only);
+    plan.door.root = root.inspect_err(|_| give_up(&arbiters, &mount))?;
     let me = Me {
         engine: Arc::downgrade(&volume.records()),
         settings: volume.settings.clone(),
-        world: world.clone(),
+        world,
         point: plan.point.clone(),
+        root: plan.door.root,
     };
-    let mount = Arc::new(begin(&arbiters, &volume, world, &plan)?);
     let (events, heard) = mpsc::channel();
     ending::catch_signals(events.clone())?;
-    let session = open_door(&mount, &volume, &plan)?;
+    let session = open_door(&mount, &volume, &plan).inspect_err(|_| give_up(&arbiters, &mount))?;
     let session = ending::run_door(session, events.clone())?;
     let listener = Listener::start(&names(&plan), Arc::new(me));
     watch(&arbiters, &volume, &mount, &plan, findings, events.clone());
@@ -142,6 +151,15 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     drop(volume);
     listener.finish(&outcome.as_ref().copied().map_err(|error| format!("{error:#}")));
     outcome
+}
+
+/// Ends the session of a mount that never came to be.
+fn give_up(arbiters: &Arbiters, mount: &Arc<Mount>) {
+    let mount = Arc::clone(mount);
+    let ended = arbiters.run(Role::Metadata, move || Box::pin(async move { mount.close().await }));
+    if !matches!(ended, Some(Ok(()))) {
+        tracing::warn!("the session of this mount could not be ended: others will end it");
+    }
 }
 
 /// Opens the volume on the thread of its actors, and looks whether it and its server admit this mount. A server
@@ -267,8 +285,29 @@ fn open_door(mount: &Arc<Mount>, volume: &Volume, plan: &Plan) -> anyhow::Result
         config.mount_options.push(MountOption::RO);
     }
     config.mount_options.extend(plan.kernel.iter().cloned());
-    let door = Door::new(mount.vfs.clone(), plan.door);
-    Session::new(door, &plan.point, &config).map_err(|error| explain(&plan.point, &error))
+    // Who may change nothing has no session that could hold locks.
+    let posix_locks = plan.door.posix_locks && !plan.options.read_only;
+    let door = Door::new(mount.vfs.clone(), DoorOptions { posix_locks, ..plan.door });
+    let back = door.back();
+    let session = Session::new(door, &plan.point, &config).map_err(|error| explain(&plan.point, &error))?;
+    if posix_locks || plan.door.told.is_some() {
+        let device = Device::new(session.notifier(), session.as_fd(), plan.door.root);
+        let opened = device.and_then(|device| back.open(device));
+        opened.context("the threads that speak to the kernel can't be started")?;
+    }
+    if posix_locks {
+        say_locks(&plan.url);
+        let mount = Arc::downgrade(mount);
+        watch_waiters(move || mount.upgrade().map(|mount| mount.vfs.clone()))
+            .context("the thread that looks after waiters can't be started")?;
+    }
+    Ok(session)
+}
+
+fn say_locks(url: &MetaUrl) {
+    tracing::info!(
+        "{url}: locks set with fcntl hold for all clients of the volume; those set with flock hold in this mount"
+    );
 }
 
 /// What it means that the kernel or its helper would not mount.

@@ -61,7 +61,7 @@ impl Backing {
             Backing::Embedded(_) => Ok(Vec::new()),
             Backing::Redis { engine, db } => {
                 let said = engine.server().await.map_err(VolumeError::records(url))?;
-                Ok(safety::findings(&said.info, &said.config, *db))
+                Ok(safety::findings(&said.info, &said.config, &said.strangers, *db))
             }
         }
     }
