@@ -50,7 +50,7 @@ fn attr(ino: INodeNo) -> FileAttr {
 
 impl Filesystem for Nothing {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        capabilities::negotiate(config, false, false);
+        capabilities::negotiate(config, false, false, false);
         Ok(())
     }
 

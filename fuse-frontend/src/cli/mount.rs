@@ -4,16 +4,17 @@ use super::compat::Compat;
 use super::{Global, block_on, format, meta_url, units, version};
 use crate::door::{DoorOptions, Ttl};
 use crate::meta_url::MetaUrl;
-use crate::serve::{Plan, serve};
+use crate::serve::{Plan, serve, subdir};
 use crate::volume::{VolumeError, stored_settings};
 use crate::{background, log, mount_point};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use fuser::MountOption;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use zest_types::{Ino, Name};
 
 /// Arguments of `mount`.
 #[derive(Args)]
@@ -33,6 +34,9 @@ pub(super) struct MountArgs {
     /// Run in the foreground, as without -d.
     #[arg(short, long, hide = true)]
     foreground: bool,
+    /// Mount this directory of the volume as if it were all of it; it is made if it is missing.
+    #[arg(long, value_name = "PATH")]
+    subdir: Option<String>,
     /// Change nothing.
     #[arg(long)]
     read_only: bool,
@@ -42,16 +46,17 @@ pub(super) struct MountArgs {
     /// Write the log to this file.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// How long the kernel may believe attributes [default: 1h where nobody else can change the volume, else 1s].
+    /// How long the kernel may believe attributes [default: 1h where nobody else can change the volume; 4 heartbeats where
+    /// it is told what others change; else 1s].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     attr_cache: Option<Duration>,
-    /// The same for names of files [default: 1h or 1s].
+    /// The same for names of files [default: as for attributes].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     entry_cache: Option<Duration>,
-    /// The same for names of directories [default: 1h or 1s].
+    /// The same for names of directories [default: as for attributes].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     dir_entry_cache: Option<Duration>,
-    /// The same for names that do not exist [default: 1h or 0].
+    /// The same for names that do not exist [default: as for attributes, but 0 instead of 1s].
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     negative_entry_cache: Option<Duration>,
     /// The kernel may keep listings of directories [default: true where nobody else can change the volume, unless
@@ -62,6 +67,10 @@ pub(super) struct MountArgs {
     /// wrote is then seen late.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0")]
     open_cache: Duration,
+    /// Locks set with fcntl hold for all clients of the volume, on a metadata server; without it they hold inside this
+    /// mount. Locks set with flock always hold inside this mount only.
+    #[arg(long)]
+    posix_locks: bool,
     /// How often to tell the metadata server that this mount lives, and to look at the volume's settings; all who
     /// mount a volume should agree on it.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "12s")]
@@ -162,7 +171,9 @@ impl MountArgs {
         }
         let shown = self.point.display().to_string();
         let background = self.background;
-        let plan = self.plan(absolute, point.clone(), wishes);
+        let subdir = subdir::names(self.subdir.as_deref().unwrap_or_default());
+        let subdir = subdir.map_err(|why| anyhow!("--subdir: {why}"))?;
+        let plan = self.plan(absolute, point.clone(), subdir, wishes);
         serve(plan, move |name| match log {
             Some(log) if background => {
                 background::ready(&format!("OK, {name} is ready at \"{}\"", point.display()), &log)?;
@@ -207,7 +218,7 @@ impl MountArgs {
         Ok(copy)
     }
 
-    fn plan(self, url: MetaUrl, point: PathBuf, wishes: Wishes) -> Plan {
+    fn plan(self, url: MetaUrl, point: PathBuf, subdir: Vec<Name>, wishes: Wishes) -> Plan {
         let usual = zest_vfs::Options::default();
         let shared = url.local().is_none();
         let all = if shared { Ttl::SHARED } else { Ttl::EXCLUSIVE };
@@ -217,13 +228,21 @@ impl MountArgs {
             dir_entry: self.dir_entry_cache.unwrap_or(all.dir_entry),
             negative: self.negative_entry_cache.unwrap_or(all.negative),
         };
+        let heartbeat = self.heartbeat.clamp(HEARTBEAT.0, HEARTBEAT.1);
+        let long = Ttl::told(heartbeat);
+        let told = Ttl {
+            attr: self.attr_cache.unwrap_or(long.attr),
+            entry: self.entry_cache.unwrap_or(long.entry),
+            dir_entry: self.dir_entry_cache.unwrap_or(long.dir_entry),
+            negative: self.negative_entry_cache.unwrap_or(long.negative),
+        };
         Plan {
             url,
             options: zest_vfs::Options {
                 read_only: self.read_only || wishes.read_only,
                 lease: ttl.attr.clamp(LEASE.0, LEASE.1),
                 open_cache: if shared { self.open_cache } else { Duration::ZERO },
-                heartbeat: self.heartbeat.clamp(HEARTBEAT.0, HEARTBEAT.1),
+                heartbeat,
                 background_jobs: !self.no_bgjob,
                 jobs_every: usual.jobs_every,
                 write_budget: self.buffer_size.unwrap_or(usual.write_budget),
@@ -232,16 +251,20 @@ impl MountArgs {
                 session_info: session_info(&point),
             },
             point,
+            subdir,
             force_unsafe_engine: self.force_unsafe_engine,
             check_storage: self.check_storage,
             door: DoorOptions {
                 ttl,
+                told: shared.then_some(told),
+                root: Ino::ROOT,
                 // What the kernel may not believe about a directory it may not list by itself.
                 dir_cache: self.readdir_cache.unwrap_or(!shared && !ttl.attr.is_zero()),
                 xattr: self.enable_xattr.unwrap_or(true),
                 capability_xattr: self.enable_cap,
                 selinux_xattr: self.enable_selinux,
                 shared,
+                posix_locks: self.posix_locks && shared,
                 check: false,
             },
             kernel: wishes.kernel,

@@ -1,10 +1,12 @@
 //! How each kind of answer is told to the kernel.
 
-use super::{Ttl, convert, ioctl, misfit};
+use super::convert::{self, Root};
+use super::term::Term;
+use super::{ioctl, misfit};
 use fuser::{
     Errno, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -42,21 +44,13 @@ refuse!(
     ReplyEmpty,
     ReplyEntry,
     ReplyIoctl,
+    ReplyLock,
     ReplyLseek,
     ReplyOpen,
     ReplyStatfs,
     ReplyWrite,
     ReplyXattr
 );
-
-/// How long a name and attributes hold. The trash fills and empties behind the kernel's back, so nothing about it
-/// holds for any time.
-fn valid(ttl: &Ttl, ino: Ino, attr: &Attr) -> (Duration, Duration) {
-    if ino.is_trash() || attr.parent.is_trash() {
-        return (Duration::ZERO, Duration::ZERO);
-    }
-    (if attr.is_dir() { ttl.dir_entry } else { ttl.entry }, ttl.attr)
-}
 
 pub(super) fn done(what: &'static str) -> impl FnOnce(ReplyEmpty, Response) + Send {
     move |reply, response| match response {
@@ -65,33 +59,48 @@ pub(super) fn done(what: &'static str) -> impl FnOnce(ReplyEmpty, Response) + Se
     }
 }
 
-pub(super) fn entry(what: &'static str, ttl: Ttl) -> impl FnOnce(ReplyEntry, Response) + Send {
+pub(super) fn entry(what: &'static str, term: Term) -> impl FnOnce(ReplyEntry, Response) + Send {
     move |reply, response| match response {
         Response::Entry { ino, attr } => {
-            let (name, node) = valid(&ttl, ino, &attr);
-            reply.entry_with_ttls(&node, &name, &convert::attr(ino, &attr), GENERATION);
+            let (name, node) = term.valid(ino, &attr);
+            reply.entry_with_ttls(&node, &name, &convert::attr(term.root.outward(ino), &attr), GENERATION);
         }
         other => reply.error(misfit(what, &other)),
     }
 }
 
 /// Nobody has this name, and the kernel may believe it for a while: node 0.
-pub(super) fn nobody(reply: ReplyEntry, ttl: &Ttl) {
+pub(super) fn nobody(reply: ReplyEntry, valid: Duration) {
     let none = Attr::new(zest_types::FileType::File, 0, 0, 0, Ino(0), Time::default());
-    reply.entry_with_ttls(&Duration::ZERO, &ttl.negative, &convert::attr(Ino(0), &none), GENERATION);
+    reply.entry_with_ttls(&Duration::ZERO, &valid, &convert::attr(INodeNo(0), &none), GENERATION);
 }
 
-pub(super) fn attr(what: &'static str, ttl: Ttl) -> impl FnOnce(ReplyAttr, Response) + Send {
+pub(super) fn attr(what: &'static str, term: Term) -> impl FnOnce(ReplyAttr, Response) + Send {
     move |reply, response| match response {
-        Response::Attr { ino, attr } => reply.attr(&valid(&ttl, ino, &attr).1, &convert::attr(ino, &attr)),
+        Response::Attr { ino, attr } => {
+            let valid = term.valid(ino, &attr).1;
+            reply.attr(&valid, &convert::attr(term.root.outward(ino), &attr));
+        }
         other => reply.error(misfit(what, &other)),
     }
 }
 
-pub(super) fn opened(what: &'static str, flags: u32) -> impl FnOnce(ReplyOpen, Response) + Send {
+/// The lock that is in the way, or that none is.
+pub(super) fn lock(what: &'static str) -> impl FnOnce(ReplyLock, Response) + Send {
+    move |reply, response| match response {
+        Response::Lock(Some(lock)) => {
+            reply.locked(lock.start, lock.end, convert::lock_type(lock.kind), lock.pid)
+        }
+        Response::Lock(None) => reply.locked(0, 0, libc::F_UNLCK, 0),
+        other => reply.error(misfit(what, &other)),
+    }
+}
+
+/// With `locks` each close must be heard of.
+pub(super) fn opened(what: &'static str, flags: u32, locks: bool) -> impl FnOnce(ReplyOpen, Response) + Send {
     move |reply, response| match response {
         Response::Opened { handle, keep_cache } => {
-            reply.opened(FileHandle(handle.0), convert::reply_flags(flags, keep_cache));
+            reply.opened(FileHandle(handle.0), convert::reply_flags(flags, keep_cache, locks));
         }
         other => reply.error(misfit(what, &other)),
     }
@@ -108,14 +117,20 @@ pub(super) fn opened_dir(what: &'static str, keep: bool) -> impl FnOnce(ReplyOpe
     }
 }
 
-pub(super) fn created(what: &'static str, ttl: Ttl, flags: u32) -> impl FnOnce(ReplyCreate, Response) + Send {
+pub(super) fn created(
+    what: &'static str,
+    term: Term,
+    flags: u32,
+    locks: bool,
+) -> impl FnOnce(ReplyCreate, Response) + Send {
     move |reply, response| match response {
         Response::Created { ino, attr, handle } => {
             // One time for both, so the shorter one.
-            let (name, node) = valid(&ttl, ino, &attr);
+            let (name, node) = term.valid(ino, &attr);
             let valid = name.min(node);
-            let flags = convert::reply_flags(flags, false);
-            reply.created(&valid, &convert::attr(ino, &attr), GENERATION, FileHandle(handle.0), flags);
+            let flags = convert::reply_flags(flags, false, locks);
+            let told = convert::attr(term.root.outward(ino), &attr);
+            reply.created(&valid, &told, GENERATION, FileHandle(handle.0), flags);
         }
         other => reply.error(misfit(what, &other)),
     }
@@ -164,12 +179,12 @@ fn os(name: &Name) -> &OsStr {
     OsStr::from_bytes(name.as_bytes())
 }
 
-pub(super) fn entries(what: &'static str) -> impl FnOnce(ReplyDirectory, Response) + Send {
+pub(super) fn entries(what: &'static str, root: Root) -> impl FnOnce(ReplyDirectory, Response) + Send {
     move |mut reply, response| match response {
         Response::Dirents(entries) => {
             for entry in &entries {
-                let full =
-                    reply.add(INodeNo(entry.ino.0), entry.cookie, convert::kind(entry.kind), os(&entry.name));
+                let (ino, kind) = (root.outward(entry.ino), convert::kind(entry.kind));
+                let full = reply.add(ino, entry.cookie, kind, os(&entry.name));
                 if full {
                     break;
                 }
@@ -182,22 +197,27 @@ pub(super) fn entries(what: &'static str) -> impl FnOnce(ReplyDirectory, Respons
 
 /// Attributes and how long they hold. `fuser` can't send an entry without any: what is not known is filled in, and
 /// like what is only guessed holds for no time at all.
-fn plus(entry: &Dirent, ttl: &Ttl) -> (Attr, Duration) {
+fn plus(entry: &Dirent, term: &Term, dir: Ino) -> (Attr, Duration) {
     match &entry.attr {
-        Some(attr) => {
-            let (name, node) = valid(ttl, entry.ino, attr);
-            (attr.clone(), if entry.holds { name.min(node) } else { Duration::ZERO })
+        Some(attr) if entry.holds => {
+            let (name, node) = term.valid_as(Some((dir, &entry.name)), entry.ino, attr);
+            (attr.clone(), name.min(node))
         }
+        Some(attr) => (attr.clone(), Duration::ZERO),
         None => (Attr::new(entry.kind, 0, 0, 0, Ino(0), Time::default()), Duration::ZERO),
     }
 }
 
-pub(super) fn entries_plus(what: &'static str, ttl: Ttl) -> impl FnOnce(ReplyDirectoryPlus, Response) + Send {
+pub(super) fn entries_plus(
+    what: &'static str,
+    term: Term,
+    dir: Ino,
+) -> impl FnOnce(ReplyDirectoryPlus, Response) + Send {
     move |mut reply, response| match response {
         Response::Dirents(entries) => {
             for entry in &entries {
-                let (attr, valid) = plus(entry, &ttl);
-                let told = convert::attr(entry.ino, &attr);
+                let (attr, valid) = plus(entry, &term, dir);
+                let told = convert::attr(term.root.outward(entry.ino), &attr);
                 if reply.add(told.ino, entry.cookie, os(&entry.name), &valid, &told, GENERATION) {
                     break;
                 }

@@ -5,8 +5,8 @@ use zest_types::limits;
 
 /// What is asked for where the kernel has it.
 ///
-/// Not among them, on purpose: file locks (the kernel's own are right inside one mount, and `fuser` 0.18 can't
-/// tell the two kinds apart), `READDIRPLUS_AUTO` (with it the kernel asks for attributes with names only while it sees
+/// Not among them, on purpose: whole-file locks (the kernel's own are right inside one mount, and
+/// `fuser` 0.18 can't tell the two kinds apart), `READDIRPLUS_AUTO` (with it the kernel asks for attributes with names only while it sees
 /// lookups in between; programs read a directory to its end first, and then each file costs a question of its own),
 /// `HANDLE_KILLPRIV_V2` (its signals get lost in `fuser` 0.18), and the kernel's
 /// write-back cache (a write that was acknowledged is ours at once).
@@ -29,10 +29,14 @@ pub const WANTED_SHARED: InitFlags = WANTED.union(InitFlags::FUSE_AUTO_INVAL_DAT
 /// to us then, since a directory's default rule counts in its place.
 pub const WITH_ACL: InitFlags = InitFlags::FUSE_POSIX_ACL.union(InitFlags::FUSE_DONT_MASK);
 
+/// Where POSIX locks hold for all clients of the volume. Whole-file locks stay with the kernel.
+pub const WITH_LOCKS: InitFlags = InitFlags::FUSE_POSIX_LOCKS;
+
 /// Agrees with the kernel.
-pub fn negotiate(config: &mut KernelConfig, shared: bool, acl: bool) {
+pub fn negotiate(config: &mut KernelConfig, shared: bool, acl: bool, posix_locks: bool) {
     let mut all = if shared { WANTED_SHARED } else { WANTED };
     all |= if acl { WITH_ACL } else { InitFlags::empty() };
+    all |= if posix_locks { WITH_LOCKS } else { InitFlags::empty() };
     let wanted = all & config.capabilities();
     if let Err(refused) = config.add_capabilities(wanted) {
         tracing::warn!("the kernel refuses {refused:?}");

@@ -5,7 +5,7 @@ use fuser::{AccessFlags, FileAttr, FopenFlags, INodeNo, OpenFlags, RenameFlags, 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
-use zest_types::request::{Fallocate, RenameMode, SeekWhat, SetTime, XattrMode};
+use zest_types::request::{Fallocate, LockKind, RangeLock, RenameMode, SeekWhat, SetTime, XattrMode};
 use zest_types::{Attr, Errno, FileType, Ino, Name, Time};
 
 /// Preferred bytes of a request, as stat reports it.
@@ -20,8 +20,18 @@ pub(super) fn attribute(name: &OsStr) -> Result<Name, Errno> {
     Name::attribute(name.as_bytes())
 }
 
-pub(super) fn ino(ino: INodeNo) -> Ino {
-    Ino(ino.0)
+/// The directory the kernel knows as node 1. What lies above it is out of its sight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Root(pub(super) Ino);
+
+impl Root {
+    pub(super) fn inward(self, ino: INodeNo) -> Ino {
+        if ino == INodeNo::ROOT { self.0 } else { Ino(ino.0) }
+    }
+
+    pub(super) fn outward(self, ino: Ino) -> INodeNo {
+        if ino == self.0 { INodeNo::ROOT } else { INodeNo(ino.0) }
+    }
 }
 
 pub(super) fn kind(kind: FileType) -> fuser::FileType {
@@ -64,14 +74,14 @@ pub(super) fn set_time(time: TimeOrNow) -> SetTime {
     }
 }
 
-pub(super) fn attr(ino: Ino, attr: &Attr) -> FileAttr {
+pub(super) fn attr(ino: INodeNo, attr: &Attr) -> FileAttr {
     let size = match attr.kind {
         FileType::File | FileType::Directory | FileType::Symlink => attr.length,
         _ => 0,
     };
     let device = matches!(attr.kind, FileType::BlockDevice | FileType::CharDevice);
     FileAttr {
-        ino: INodeNo(ino.0),
+        ino,
         size,
         blocks: size.div_ceil(512),
         atime: system_time(attr.atime),
@@ -134,6 +144,25 @@ pub(super) fn seek(offset: i64, whence: i32) -> Result<(u64, SeekWhat), Errno> {
     }
 }
 
+/// A lock on a range as the kernel asks for it; `end` is inclusive.
+pub(super) fn lock(typ: i32, start: u64, end: u64, pid: u32) -> Result<RangeLock, Errno> {
+    let kind = match typ {
+        libc::F_RDLCK => LockKind::Read,
+        libc::F_WRLCK => LockKind::Write,
+        libc::F_UNLCK => LockKind::Unlock,
+        _ => return Err(Errno::EINVAL),
+    };
+    Ok(RangeLock { kind, start, end, pid })
+}
+
+pub(super) fn lock_type(kind: LockKind) -> i32 {
+    match kind {
+        LockKind::Read => libc::F_RDLCK,
+        LockKind::Write => libc::F_WRLCK,
+        LockKind::Unlock => libc::F_UNLCK,
+    }
+}
+
 pub(super) fn xattr_mode(flags: i32) -> Result<XattrMode, Errno> {
     match flags {
         0 => Ok(XattrMode::Any),
@@ -153,8 +182,9 @@ pub(super) fn open_flags(flags: OpenFlags) -> u32 {
 }
 
 /// How the kernel shall treat a file that was opened like this. `O_DIRECT` goes past its page cache, also for
-/// writers side by side; a file that can't be written has nothing to flush when it is closed.
-pub(super) fn reply_flags(flags: u32, keep_cache: bool) -> FopenFlags {
+/// writers side by side; a file that can't be written has nothing to flush when it is closed, unless closing gives
+/// locks back.
+pub(super) fn reply_flags(flags: u32, keep_cache: bool, locks: bool) -> FopenFlags {
     let flags = flags.cast_signed();
     let mut reply = FopenFlags::empty();
     if flags & libc::O_DIRECT != 0 {
@@ -162,7 +192,7 @@ pub(super) fn reply_flags(flags: u32, keep_cache: bool) -> FopenFlags {
     } else if keep_cache {
         reply |= FopenFlags::FOPEN_KEEP_CACHE;
     }
-    if flags & libc::O_ACCMODE == libc::O_RDONLY {
+    if flags & libc::O_ACCMODE == libc::O_RDONLY && !locks {
         reply |= FopenFlags::FOPEN_NOFLUSH;
     }
     reply
@@ -194,14 +224,30 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_the_root_of_a_mount() {
+        let root = Root(Ino(7));
+        assert_eq!((root.inward(INodeNo::ROOT), root.outward(Ino(7))), (Ino(7), INodeNo::ROOT));
+        assert_eq!((root.inward(INodeNo(8)), root.outward(Ino(8))), (Ino(8), INodeNo(8)));
+        assert_eq!(Root(Ino::ROOT).outward(Ino::ROOT), INodeNo::ROOT);
+    }
+
+    #[test]
+    fn kinds_of_locks_come_back() {
+        for typ in [libc::F_RDLCK, libc::F_WRLCK, libc::F_UNLCK] {
+            assert_eq!(lock_type(lock(typ, 1, 2, 3).unwrap().kind), typ);
+        }
+        assert_eq!(lock(7, 0, 1, 0), Err(Errno::EINVAL));
+    }
+
+    #[test]
     fn sizes_are_reported_by_kind() {
         let mut node = Attr::new(FileType::File, 0o644, 1, 2, Ino::ROOT, Time::new(1, 2));
         node.length = 1025;
         node.rdev = 9;
-        let told = attr(Ino(7), &node);
+        let told = attr(INodeNo(7), &node);
         assert_eq!((told.size, told.blocks, told.rdev, told.blksize), (1025, 3, 0, 65_536));
         node.kind = FileType::CharDevice;
-        let told = attr(Ino(7), &node);
+        let told = attr(INodeNo(7), &node);
         assert_eq!((told.size, told.blocks, told.rdev), (0, 0, 9));
     }
 
@@ -220,7 +266,8 @@ mod tests {
 
     #[test]
     fn open_files_are_treated_by_their_flags() {
-        let flags = |flags: i32, keep| reply_flags(flags.cast_unsigned(), keep);
+        let flags = |flags: i32, keep| reply_flags(flags.cast_unsigned(), keep, false);
+        assert_eq!(reply_flags(0, true, true), FopenFlags::FOPEN_KEEP_CACHE, "a close gives locks back");
         assert_eq!(flags(libc::O_RDONLY, true), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
         assert_eq!(flags(libc::O_RDWR, false), FopenFlags::empty());
         let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;

@@ -4,8 +4,8 @@ use super::{Door, answer, capabilities, convert, guard, ioctl, kernel_errno};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request as Asker, TimeOrNow, WriteFlags,
+    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request as Asker, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -59,32 +59,34 @@ impl Door {
 
 impl Filesystem for Door {
     fn init(&mut self, _: &Asker, config: &mut KernelConfig) -> io::Result<()> {
-        capabilities::negotiate(config, self.options.shared, self.vfs.shared().acl);
+        let options = &self.options;
+        capabilities::negotiate(config, options.shared, self.vfs.shared().acl, options.posix_locks);
         Ok(())
     }
 
     fn lookup(&self, asker: &Asker, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let ttl = self.options.ttl;
         guard("lookup", move || {
             let name = match convert::name(name) {
                 Ok(name) => name,
                 Err(errno) => return reply.error(kernel_errno("lookup", errno)),
             };
-            let parent = convert::ino(parent);
+            let parent = self.root.inward(parent);
+            let term = self.term_of(parent, &name);
             let request = Request::Lookup { parent, name };
             self.vfs.serve(&self.caller(asker), request, move |result| match result {
-                Ok(response) => answer::entry("lookup", ttl)(reply, response),
-                Err(Errno::ENOENT) if !ttl.negative.is_zero() && !parent.is_trash() => {
-                    answer::nobody(reply, &ttl);
-                }
+                Ok(response) => answer::entry("lookup", term)(reply, response),
+                Err(Errno::ENOENT) => match term.nobody() {
+                    Some(valid) => answer::nobody(reply, valid),
+                    None => reply.error(kernel_errno("lookup", Errno::ENOENT)),
+                },
                 Err(errno) => reply.error(kernel_errno("lookup", errno)),
             });
         });
     }
 
     fn getattr(&self, asker: &Asker, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let request = Ok(Request::GetAttr { ino: convert::ino(ino) });
-        self.ask("getattr", asker, request, reply, answer::attr("getattr", self.options.ttl));
+        let request = Ok(Request::GetAttr { ino: self.root.inward(ino) });
+        self.ask("getattr", asker, request, reply, answer::attr("getattr", self.term()));
     }
 
     fn setattr(
@@ -105,7 +107,7 @@ impl Filesystem for Door {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let ino = convert::ino(ino);
+        let ino = self.root.inward(ino);
         let set = SetAttr {
             mode: mode.map(convert::permissions),
             uid,
@@ -121,11 +123,11 @@ impl Filesystem for Door {
         } else {
             Request::SetAttr { ino, set, handle: fh.map(handle) }
         };
-        self.ask("setattr", asker, Ok(request), reply, answer::attr("setattr", self.options.ttl));
+        self.ask("setattr", asker, Ok(request), reply, answer::attr("setattr", self.term()));
     }
 
     fn readlink(&self, asker: &Asker, ino: INodeNo, reply: ReplyData) {
-        let request = Ok(Request::Readlink { ino: convert::ino(ino) });
+        let request = Ok(Request::Readlink { ino: self.root.inward(ino) });
         self.ask("readlink", asker, request, reply, answer::data("readlink"));
     }
 
@@ -141,7 +143,7 @@ impl Filesystem for Door {
     ) {
         let request = convert::name(name).and_then(|name| {
             Ok(Request::Mknod {
-                parent: convert::ino(parent),
+                parent: self.root.inward(parent),
                 name,
                 kind: convert::mknod_kind(mode)?,
                 mode: convert::permissions(mode),
@@ -149,34 +151,42 @@ impl Filesystem for Door {
                 rdev,
             })
         });
-        self.ask("mknod", asker, request, reply, answer::entry("mknod", self.options.ttl));
+        let term = self.term_for(self.root.inward(parent), name);
+        self.ask("mknod", asker, request, reply, answer::entry("mknod", term));
     }
 
     fn mkdir(&self, asker: &Asker, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let request = convert::name(name).map(|name| Request::Mkdir {
-            parent: convert::ino(parent),
+            parent: self.root.inward(parent),
             name,
             mode: convert::permissions(mode),
             umask: convert::permissions(umask),
         });
-        self.ask("mkdir", asker, request, reply, answer::entry("mkdir", self.options.ttl));
+        let term = self.term_for(self.root.inward(parent), name);
+        self.ask("mkdir", asker, request, reply, answer::entry("mkdir", term));
     }
 
     fn unlink(&self, asker: &Asker, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let request = convert::name(name).map(|name| Request::Unlink { parent: convert::ino(parent), name });
+        let request =
+            convert::name(name).map(|name| Request::Unlink { parent: self.root.inward(parent), name });
         self.ask("unlink", asker, request, reply, answer::done("unlink"));
     }
 
     fn rmdir(&self, asker: &Asker, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let request = convert::name(name).map(|name| Request::Rmdir { parent: convert::ino(parent), name });
+        let request =
+            convert::name(name).map(|name| Request::Rmdir { parent: self.root.inward(parent), name });
         self.ask("rmdir", asker, request, reply, answer::done("rmdir"));
     }
 
     fn symlink(&self, asker: &Asker, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = target.as_os_str().as_bytes().to_vec();
-        let request =
-            convert::name(name).map(|name| Request::Symlink { parent: convert::ino(parent), name, target });
-        self.ask("symlink", asker, request, reply, answer::entry("symlink", self.options.ttl));
+        let request = convert::name(name).map(|name| Request::Symlink {
+            parent: self.root.inward(parent),
+            name,
+            target,
+        });
+        let term = self.term_for(self.root.inward(parent), name);
+        self.ask("symlink", asker, request, reply, answer::entry("symlink", term));
     }
 
     fn rename(
@@ -191,9 +201,9 @@ impl Filesystem for Door {
     ) {
         let request = convert::name(name).and_then(|name| {
             Ok(Request::Rename {
-                parent: convert::ino(parent),
+                parent: self.root.inward(parent),
                 name,
-                new_parent: convert::ino(new_parent),
+                new_parent: self.root.inward(new_parent),
                 new_name: convert::name(new_name)?,
                 mode: convert::rename_mode(flags)?,
             })
@@ -202,15 +212,16 @@ impl Filesystem for Door {
     }
 
     fn link(&self, asker: &Asker, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (ino, parent) = (convert::ino(ino), convert::ino(parent));
+        let (ino, parent) = (self.root.inward(ino), self.root.inward(parent));
+        let term = self.term_for(parent, name);
         let request = convert::name(name).map(|name| Request::Link { ino, parent, name });
-        self.ask("link", asker, request, reply, answer::entry("link", self.options.ttl));
+        self.ask("link", asker, request, reply, answer::entry("link", term));
     }
 
     fn open(&self, asker: &Asker, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let flags = convert::open_flags(flags);
-        let request = Ok(Request::Open { ino: convert::ino(ino), flags });
-        self.ask("open", asker, request, reply, answer::opened("open", flags));
+        let request = Ok(Request::Open { ino: self.root.inward(ino), flags });
+        self.ask("open", asker, request, reply, answer::opened("open", flags, self.options.posix_locks));
     }
 
     fn create(
@@ -225,13 +236,15 @@ impl Filesystem for Door {
     ) {
         let flags = flags.cast_unsigned();
         let request = convert::name(name).map(|name| Request::Create {
-            parent: convert::ino(parent),
+            parent: self.root.inward(parent),
             name,
             mode: convert::permissions(mode),
             umask: convert::permissions(umask),
             flags,
         });
-        self.ask("create", asker, request, reply, answer::created("create", self.options.ttl, flags));
+        let term = self.term_for(self.root.inward(parent), name);
+        let answer = answer::created("create", term, flags, self.options.posix_locks);
+        self.ask("create", asker, request, reply, answer);
     }
 
     fn read(
@@ -245,7 +258,7 @@ impl Filesystem for Door {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let request = Ok(Request::Read { ino: convert::ino(ino), handle: handle(fh), offset, size });
+        let request = Ok(Request::Read { ino: self.root.inward(ino), handle: handle(fh), offset, size });
         self.ask("read", asker, request, reply, answer::data("read"));
     }
 
@@ -261,12 +274,13 @@ impl Filesystem for Door {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let request = Ok(Request::Write { ino: convert::ino(ino), handle: handle(fh), offset, data });
+        let request = Ok(Request::Write { ino: self.root.inward(ino), handle: handle(fh), offset, data });
         self.ask("write", asker, request, reply, answer::written("write"));
     }
 
     fn flush(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
-        let request = Ok(Request::Flush { ino: convert::ino(ino), handle: handle(fh), lock_owner: owner.0 });
+        let request =
+            Ok(Request::Flush { ino: self.root.inward(ino), handle: handle(fh), lock_owner: owner.0 });
         self.ask("flush", asker, request, reply, answer::done("flush"));
     }
 
@@ -280,17 +294,65 @@ impl Filesystem for Door {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let request = Ok(Request::Release { ino: convert::ino(ino), handle: handle(fh) });
+        let request = Ok(Request::Release { ino: self.root.inward(ino), handle: handle(fh) });
         self.ask("release", asker, request, reply, answer::done("release"));
     }
 
     fn fsync(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
-        let request = Ok(Request::Fsync { ino: convert::ino(ino), handle: handle(fh) });
+        let request = Ok(Request::Fsync { ino: self.root.inward(ino), handle: handle(fh) });
         self.ask("fsync", asker, request, reply, answer::done("fsync"));
     }
 
+    fn getlk(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        typ: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        let request = convert::lock(typ, start, end, pid).map(|lock| Request::GetLock {
+            ino: self.root.inward(ino),
+            owner: owner.0,
+            lock,
+        });
+        self.ask("getlk", asker, request, reply, answer::lock("getlk"));
+    }
+
+    fn setlk(
+        &self,
+        asker: &Asker,
+        ino: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        typ: i32,
+        pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        let ino = self.root.inward(ino);
+        let request = convert::lock(typ, start, end, pid).map(|lock| Request::SetLock {
+            ino,
+            owner: owner.0,
+            lock,
+            wait: sleep,
+        });
+        let back = (typ != libc::F_UNLCK).then(|| self.back());
+        self.ask("setlk", asker, request, reply, move |reply, response| match back {
+            // Others may have written while they had the lock.
+            Some(back) => back.granted(ino, move || answer::done("setlk")(reply, response)),
+            None => answer::done("setlk")(reply, response),
+        });
+    }
+
     fn opendir(&self, asker: &Asker, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let ino = convert::ino(ino);
+        let ino = self.root.inward(ino);
         // The trash changes behind the kernel's back.
         let keep = self.options.dir_cache && !ino.is_trash();
         let request = Ok(Request::OpenDir { ino });
@@ -298,9 +360,9 @@ impl Filesystem for Door {
     }
 
     fn readdir(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectory) {
-        let (ino, handle) = (convert::ino(ino), handle(fh));
+        let (ino, handle) = (self.root.inward(ino), handle(fh));
         let request = Ok(Request::ReadDir { ino, handle, offset, max_entries: DIRENTS, plus: false });
-        self.ask("readdir", asker, request, reply, answer::entries("readdir"));
+        self.ask("readdir", asker, request, reply, answer::entries("readdir", self.root));
     }
 
     fn readdirplus(
@@ -311,24 +373,24 @@ impl Filesystem for Door {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        let (ino, handle) = (convert::ino(ino), handle(fh));
+        let (ino, handle) = (self.root.inward(ino), handle(fh));
         let request = Ok(Request::ReadDir { ino, handle, offset, max_entries: DIRENTS_PLUS, plus: true });
-        let answer = answer::entries_plus("readdirplus", self.options.ttl);
+        let answer = answer::entries_plus("readdirplus", self.term(), ino);
         self.ask("readdirplus", asker, request, reply, answer);
     }
 
     fn releasedir(&self, asker: &Asker, ino: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        let request = Ok(Request::ReleaseDir { ino: convert::ino(ino), handle: handle(fh) });
+        let request = Ok(Request::ReleaseDir { ino: self.root.inward(ino), handle: handle(fh) });
         self.ask("releasedir", asker, request, reply, answer::done("releasedir"));
     }
 
     fn fsyncdir(&self, asker: &Asker, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let request = Ok(Request::FsyncDir { ino: convert::ino(ino) });
+        let request = Ok(Request::FsyncDir { ino: self.root.inward(ino) });
         self.ask("fsyncdir", asker, request, reply, answer::done("fsyncdir"));
     }
 
     fn statfs(&self, asker: &Asker, ino: INodeNo, reply: ReplyStatfs) {
-        let request = Ok(Request::Statfs { ino: convert::ino(ino) });
+        let request = Ok(Request::Statfs { ino: self.root.inward(ino) });
         self.ask("statfs", asker, request, reply, answer::statfs("statfs"));
     }
 
@@ -344,7 +406,7 @@ impl Filesystem for Door {
     ) {
         let request = self.xattr_gate(name, Wish::Change).and_then(|()| {
             Ok(Request::SetXattr {
-                ino: convert::ino(ino),
+                ino: self.root.inward(ino),
                 name: convert::attribute(name)?,
                 value: value.to_vec(),
                 mode: convert::xattr_mode(flags)?,
@@ -354,28 +416,28 @@ impl Filesystem for Door {
     }
 
     fn getxattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let request = self
-            .xattr_gate(name, Wish::Read)
-            .and_then(|()| Ok(Request::GetXattr { ino: convert::ino(ino), name: convert::attribute(name)? }));
+        let request = self.xattr_gate(name, Wish::Read).and_then(|()| {
+            Ok(Request::GetXattr { ino: self.root.inward(ino), name: convert::attribute(name)? })
+        });
         self.ask("getxattr", asker, request, reply, answer::xattr("getxattr", size));
     }
 
     fn listxattr(&self, asker: &Asker, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let request = self
             .xattr_gate(OsStr::new(""), Wish::Read)
-            .map(|()| Request::ListXattr { ino: convert::ino(ino) });
+            .map(|()| Request::ListXattr { ino: self.root.inward(ino) });
         self.ask("listxattr", asker, request, reply, answer::xattr("listxattr", size));
     }
 
     fn removexattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let request = self.xattr_gate(name, Wish::Change).and_then(|()| {
-            Ok(Request::RemoveXattr { ino: convert::ino(ino), name: convert::attribute(name)? })
+            Ok(Request::RemoveXattr { ino: self.root.inward(ino), name: convert::attribute(name)? })
         });
         self.ask("removexattr", asker, request, reply, answer::done("removexattr"));
     }
 
     fn access(&self, asker: &Asker, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        let request = Ok(Request::Access { ino: convert::ino(ino), mask: convert::access_mask(mask) });
+        let request = Ok(Request::Access { ino: self.root.inward(ino), mask: convert::access_mask(mask) });
         self.ask("access", asker, request, reply, answer::done("access"));
     }
 
@@ -390,7 +452,7 @@ impl Filesystem for Door {
         size: u32,
         reply: ReplyIoctl,
     ) {
-        let ino = convert::ino(ino);
+        let ino = self.root.inward(ino);
         let wish = match ioctl::wish(command, data) {
             Ok(wish) => wish,
             Err(errno) => return reply.error(kernel_errno("ioctl", errno)),
@@ -415,7 +477,7 @@ impl Filesystem for Door {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let (ino, handle) = (convert::ino(ino), handle(fh));
+        let (ino, handle) = (self.root.inward(ino), handle(fh));
         let request =
             convert::fallocate_mode(mode).map(|mode| Request::Fallocate { ino, handle, offset, len, mode });
         self.ask("fallocate", asker, request, reply, answer::done("fallocate"));
@@ -430,7 +492,7 @@ impl Filesystem for Door {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let (ino, handle) = (convert::ino(ino), handle(fh));
+        let (ino, handle) = (self.root.inward(ino), handle(fh));
         let request =
             convert::seek(offset, whence).map(|(offset, what)| Request::Lseek { ino, handle, offset, what });
         self.ask("lseek", asker, request, reply, answer::offset("lseek"));
@@ -450,10 +512,10 @@ impl Filesystem for Door {
         reply: ReplyWrite,
     ) {
         let copy = Request::CopyRange {
-            from: convert::ino(from),
+            from: self.root.inward(from),
             from_handle: handle(from_handle),
             from_offset,
-            to: convert::ino(to),
+            to: self.root.inward(to),
             to_handle: handle(to_handle),
             to_offset,
             len: len.min(COPY_MAX),

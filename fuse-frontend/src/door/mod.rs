@@ -2,15 +2,28 @@
 //! request means is `vfs`'s business. No handler waits: whoever has the answer calls the reply.
 
 mod answer;
+mod backchannel;
 pub mod capabilities;
 mod convert;
+mod device;
+mod interrupts;
 mod ioctl;
 mod kernel;
+mod term;
+mod told;
 
+pub use backchannel::{Backchannel, Kernel};
+pub use device::Device;
+pub use interrupts::watch as watch_waiters;
+
+use convert::Root;
 use fuser::Errno as KernelErrno;
+use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
-use zest_types::{Caller, Errno, Request, Response};
+use term::{Lasting, Term};
+use zest_types::{Caller, Errno, Ino, Name, Request, Response, limits};
 use zest_vfs::Vfs;
 
 /// How long the kernel may believe what it was told.
@@ -33,6 +46,14 @@ impl Ttl {
         Ttl { attr: hour, entry: hour, dir_entry: hour, negative: hour }
     };
 
+    /// What is taken back when others change it, for mounts with this time between heartbeats. A mount whose process does
+    /// not run can take nothing back; it counts as dead after a few heartbeats more than this.
+    #[must_use]
+    pub fn told(heartbeat: Duration) -> Ttl {
+        let long = heartbeat * limits::KERNEL_BEATS;
+        Ttl { attr: long, entry: long, dir_entry: long, negative: long }
+    }
+
     /// For a volume that others change, too: a second, as JuiceFS does it.
     pub const SHARED: Ttl = {
         let second = Duration::from_secs(1);
@@ -45,6 +66,10 @@ impl Ttl {
 pub struct DoorOptions {
     /// How long the kernel may believe what it was told.
     pub ttl: Ttl,
+    /// The same where the store tells what others change, so that it can be taken back.
+    pub told: Option<Ttl>,
+    /// The directory that is the root of the mount.
+    pub root: Ino,
     /// The kernel may keep listings of directories.
     pub dir_cache: bool,
     /// Extended attributes are served; otherwise the kernel is told so once and never asks again.
@@ -56,6 +81,9 @@ pub struct DoorOptions {
     /// Others may change files while they are open here: the kernel drops its pages of a file when it sees another
     /// time or length.
     pub shared: bool,
+    /// POSIX locks are kept in the volume, for all its clients; otherwise the kernel keeps them. `flock` is always the
+    /// kernel's.
+    pub posix_locks: bool,
     /// Whether `vfs` checks permissions; off where the kernel does (`default_permissions`).
     pub check: bool,
 }
@@ -64,11 +92,14 @@ impl Default for DoorOptions {
     fn default() -> DoorOptions {
         DoorOptions {
             ttl: Ttl::EXCLUSIVE,
+            told: None,
+            root: Ino::ROOT,
             dir_cache: true,
             xattr: true,
             capability_xattr: false,
             selinux_xattr: false,
             shared: false,
+            posix_locks: false,
             check: false,
         }
     }
@@ -78,13 +109,50 @@ impl Default for DoorOptions {
 pub struct Door {
     vfs: Vfs,
     options: DoorOptions,
+    root: Root,
+    back: Arc<Backchannel>,
+    lasting: Option<Lasting>,
 }
 
 impl Door {
     /// A door to this volume.
     #[must_use]
     pub fn new(vfs: Vfs, options: DoorOptions) -> Door {
-        Door { vfs, options }
+        let shared = vfs.shared();
+        let longest = options.told.map_or(Duration::ZERO, |ttl| {
+            [ttl.entry, ttl.dir_entry, ttl.negative].into_iter().fold(ttl.attr, Duration::max)
+        });
+        let (files, clock) = (Arc::clone(&shared.files), Arc::clone(&shared.world.clock));
+        let back = Arc::new(Backchannel::new(files, clock, longest));
+        let lasting = options.told.map(|ttl| {
+            shared.ears.pass_on(Arc::clone(&back) as _);
+            Lasting { back: Arc::clone(&back), shared: Arc::clone(shared), ttl }
+        });
+        Door { root: Root(options.root), vfs, options, back, lasting }
+    }
+
+    /// How long an answer holds that is about no name.
+    fn term(&self) -> Term {
+        Term::new(self.root, self.options.ttl, self.lasting.as_ref(), None)
+    }
+
+    /// How long one about this name holds.
+    fn term_of(&self, dir: Ino, name: &Name) -> Term {
+        Term::new(self.root, self.options.ttl, self.lasting.as_ref(), Some((dir, name.clone())))
+    }
+
+    /// The same for a name that is still to be judged.
+    fn term_for(&self, dir: Ino, name: &OsStr) -> Term {
+        match convert::name(name) {
+            Ok(name) => self.term_of(dir, &name),
+            Err(_) => self.term(),
+        }
+    }
+
+    /// Its way back into the kernel, to be opened once there is a session.
+    #[must_use]
+    pub fn back(&self) -> Arc<Backchannel> {
+        Arc::clone(&self.back)
     }
 
     /// Asks `vfs` and gives its answer to `reply`; a request that could not be translated is refused at once.
@@ -107,6 +175,12 @@ impl Door {
 
     fn caller(&self, asker: &fuser::Request) -> Caller {
         Caller { uid: asker.uid(), gid: asker.gid(), pid: asker.pid(), check: self.options.check }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.back.close();
     }
 }
 

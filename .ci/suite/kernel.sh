@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# What the kernel believes of a shared volume: changes made through another mount, ours and JuiceFS's, are seen soon
+# although it was told to believe for long; nothing is believed while the server is silent. Without juicefs its part is
+# skipped aloud.
+source "$(dirname "$0")/../lib.sh"
+[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
+[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
+need python3
+ONE=$SCRATCH/one TWO=$SCRATCH/two
+redis_start
+URL=redis://127.0.0.1:$REDIS_PORT/1
+"$ZEST" format "$URL" kernel --bucket "$SCRATCH/objects" --trash-days 0 >"$SCRATCH/format.log" 2>&1 ||
+  fail "format: $(tail -n 3 "$SCRATCH/format.log")"
+for point in "$ONE" "$TWO"; do
+  mkdir -p "$point"
+  "$ZEST" mount "$URL" "$point" >>"$SCRATCH/server.log" 2>&1 </dev/null &
+  EXTRA_PIDS+=($!)
+  for _ in $(seq 300); do is_mounted "$point" && break; sleep 0.1; done
+  is_mounted "$point" || fail "$point: not mounted"
+done
+
+section "two mounts of ours"
+python3 "$REPO/.ci/suite/kernel.py" "$ONE" "$TWO" "$REDIS_PORT" "$REDIS_PID" || fail "two mounts of ours"
+"$ZEST" umount "$TWO" || fail "umount"
+
+if command -v juicefs >/dev/null 2>&1; then
+  section "JuiceFS changes, we show it"
+  rm -rf "${ONE:?}"/*
+  juicefs mount "$URL" "$TWO" -d --no-usage-report --backup-meta 0 --no-agent --cache-dir "$SCRATCH/cache" \
+    --log "$SCRATCH/juicefs.log" --attr-cache 0 --entry-cache 0 --dir-entry-cache 0 >>"$SCRATCH/server.log" 2>&1 ||
+    fail "juicefs does not mount it"
+  python3 "$REPO/.ci/suite/kernel.py" "$ONE" "$TWO" "$REDIS_PORT" "$REDIS_PID" || fail "JuiceFS changes"
+  juicefs umount "$TWO" || fail "juicefs umount"
+else
+  say "SKIPPED: juicefs is not installed (.ci/install.sh bench)"
+fi
+"$ZEST" umount "$ONE" || fail "umount"
+say "kernel: all right"

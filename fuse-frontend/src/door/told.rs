@@ -1,0 +1,296 @@
+//! What the kernel was told to believe until it hears otherwise, and what of that must be taken back: since somebody
+//! else changed it, or since nobody vouches for it any more. Bounded: when it is full, nothing more is told for long.
+//! Promises that whatever was told for long is taken back when it is heard to be wrong. Pure but for its lock.
+
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+use zest_metadata::Changed;
+use zest_types::{Ino, Name, limits};
+
+/// An answer may still be on its way into the kernel when it is taken back: what was told within this time is taken
+/// back a second time, this much later.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
+/// How many are handed out at once.
+const BATCH: usize = 64;
+/// All chunks of a file.
+pub const WHOLE: u32 = u32::MAX;
+
+/// Something to be taken back. Attributes come first: taking them back never waits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Back {
+    /// Attributes of a node.
+    Attr(Ino),
+    /// What stands behind a name, or that nothing does.
+    Name(Ino, Name),
+    /// Pages of a chunk of a file.
+    Pages(Ino, u32),
+}
+
+#[derive(Default)]
+struct State {
+    /// Counts what was heard.
+    heard: u64,
+    /// When attributes were told.
+    attrs: HashMap<Ino, Duration>,
+    /// When names were told, by directory.
+    names: HashMap<Ino, BTreeMap<Name, Duration>>,
+    count: usize,
+    queue: BTreeSet<Back>,
+    again: VecDeque<(Duration, Back)>,
+    /// When it was looked last for what the kernel has forgotten by itself.
+    swept: Duration,
+}
+
+/// What was told.
+pub struct Told {
+    state: Mutex<State>,
+    /// The longest time anything is told for.
+    longest: Duration,
+    most: usize,
+}
+
+impl Told {
+    /// Nothing is told for longer than this.
+    #[must_use]
+    pub fn new(longest: Duration) -> Told {
+        Told { state: Mutex::default(), longest, most: limits::KERNEL_TOLD }
+    }
+
+    /// To be asked for when a request begins, and given back when its answer is told.
+    #[must_use]
+    pub fn heard(&self) -> u64 {
+        self.state.lock().heard
+    }
+
+    /// Whether these attributes may be told for long; they are remembered if so. Not when anything was heard since
+    /// the request began: the answer may be older than that.
+    pub fn attr(&self, since: u64, ino: Ino, now: Duration) -> bool {
+        let mut state = self.state.lock();
+        if state.heard != since || !state.has_room(&Back::Attr(ino), now, self.longest, self.most) {
+            return false;
+        }
+        if state.attrs.insert(ino, now).is_none() {
+            state.count += 1;
+        }
+        true
+    }
+
+    /// The same for a name.
+    pub fn name(&self, since: u64, dir: Ino, name: &Name, now: Duration) -> bool {
+        let mut state = self.state.lock();
+        let what = Back::Name(dir, name.clone());
+        if state.heard != since || !state.has_room(&what, now, self.longest, self.most) {
+            return false;
+        }
+        if state.names.entry(dir).or_default().insert(name.clone(), now).is_none() {
+            state.count += 1;
+        }
+        true
+    }
+
+    /// Somebody else changed something; `open`: whether a file is open here, so that maps of it may be in use.
+    pub fn changed(&self, what: &Changed, open: impl Fn(Ino) -> bool, now: Duration) {
+        let mut state = self.state.lock();
+        state.heard += 1;
+        match what {
+            Changed::Attr(ino) => {
+                if let Some(told) = state.attrs.remove(ino) {
+                    state.count -= 1;
+                    state.take_back(Back::Attr(*ino), told, now);
+                }
+            }
+            Changed::Entries(dir) => {
+                let names = state.names.remove(dir).unwrap_or_default();
+                state.count -= names.len();
+                for (name, told) in names {
+                    state.take_back(Back::Name(*dir, name), told, now);
+                }
+            }
+            Changed::Chunk(ino, _) if !open(*ino) => {}
+            Changed::Chunk(ino, index) => {
+                let full = state.queue.len() >= self.most;
+                state.queue.insert(Back::Pages(*ino, if full { WHOLE } else { *index }));
+            }
+            Changed::Locks(_) => {}
+            Changed::Anything => state.all(now),
+        }
+    }
+
+    /// Nobody vouches for anything any more.
+    pub fn silence(&self, now: Duration) {
+        let mut state = self.state.lock();
+        state.heard += 1;
+        state.all(now);
+    }
+
+    /// Whether the kernel believes anything because of this.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().count == 0
+    }
+
+    /// The next things to take back: attributes only, or everything else.
+    #[must_use]
+    pub fn next(&self, attrs: bool, now: Duration) -> Vec<Back> {
+        let mut state = self.state.lock();
+        while state.again.front().is_some_and(|(due, _)| *due <= now) {
+            let due = state.again.pop_front().map(|(_, what)| what);
+            state.queue.extend(due);
+        }
+        let wanted = |what: &&Back| matches!(what, Back::Attr(_)) == attrs;
+        let batch: Vec<Back> = match attrs {
+            true => state.queue.iter().take_while(wanted).take(BATCH).cloned().collect(),
+            false => state.queue.iter().rev().take_while(wanted).take(BATCH).cloned().collect(),
+        };
+        for what in &batch {
+            state.queue.remove(what);
+        }
+        batch
+    }
+}
+
+impl State {
+    fn take_back(&mut self, what: Back, told: Duration, now: Duration) {
+        if now.saturating_sub(told) < ON_ITS_WAY {
+            self.again.push_back((now + ON_ITS_WAY, what.clone()));
+        }
+        self.queue.insert(what);
+    }
+
+    fn all(&mut self, now: Duration) {
+        for (ino, told) in std::mem::take(&mut self.attrs) {
+            self.take_back(Back::Attr(ino), told, now);
+        }
+        for (dir, names) in std::mem::take(&mut self.names) {
+            for (name, told) in names {
+                self.take_back(Back::Name(dir, name), told, now);
+            }
+        }
+        self.count = 0;
+    }
+
+    /// Whether one more may be told. What the kernel has forgotten by itself makes room.
+    fn has_room(&mut self, what: &Back, now: Duration, longest: Duration, most: usize) -> bool {
+        // What waits to be taken back counts, too: it is what is told that bounds it.
+        let known = match what {
+            Back::Attr(ino) => self.attrs.contains_key(ino),
+            Back::Name(dir, name) => self.names.get(dir).is_some_and(|names| names.contains_key(name)),
+            Back::Pages(..) => false,
+        };
+        if known || self.count + self.queue.len() + self.again.len() < most {
+            return true;
+        }
+        if now.saturating_sub(self.swept) >= Duration::from_secs(1) {
+            self.swept = now;
+            let holds = |told: &mut Duration| now.saturating_sub(*told) <= longest;
+            self.attrs.retain(|_, told| holds(told));
+            self.names.retain(|_, names| {
+                names.retain(|_, told| holds(told));
+                !names.is_empty()
+            });
+            self.count = self.attrs.len() + self.names.values().map(BTreeMap::len).sum::<usize>();
+        }
+        self.count + self.queue.len() + self.again.len() < most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(48);
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
+    fn both(told: &Told, now: Duration) -> Vec<Back> {
+        let mut all = told.next(true, now);
+        all.extend(told.next(false, now));
+        all
+    }
+
+    #[test]
+    fn what_somebody_changed_is_taken_back_and_nothing_else() {
+        let told = Told::new(LONG);
+        assert!(told.attr(0, Ino(7), at(0)) && told.attr(0, Ino(8), at(0)));
+        assert!(told.name(0, Ino(1), &name("a"), at(0)) && told.name(0, Ino(1), &name("b"), at(0)));
+        assert!(told.name(0, Ino(2), &name("a"), at(0)));
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(5));
+        told.changed(&Changed::Attr(Ino(9)), |_| false, at(5));
+        told.changed(&Changed::Entries(Ino(1)), |_| false, at(5));
+        told.changed(&Changed::Locks(Ino(8)), |_| true, at(5));
+        let back = both(&told, at(5));
+        let names = [Back::Name(Ino(1), name("b")), Back::Name(Ino(1), name("a"))];
+        assert_eq!(back, [&[Back::Attr(Ino(7))][..], &names[..]].concat());
+        assert!(both(&told, at(9)).is_empty() && !told.is_empty());
+    }
+
+    #[test]
+    fn an_answer_older_than_what_was_heard_is_not_told_for_long() {
+        let told = Told::new(LONG);
+        let since = told.heard();
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(1));
+        assert!(!told.attr(since, Ino(7), at(1)) && !told.name(since, Ino(1), &name("a"), at(1)));
+        assert!(told.attr(told.heard(), Ino(7), at(1)));
+    }
+
+    #[test]
+    fn what_may_still_be_on_its_way_is_taken_back_twice() {
+        let told = Told::new(LONG);
+        told.attr(0, Ino(7), at(10));
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(10));
+        assert_eq!(both(&told, at(10)), [Back::Attr(Ino(7))]);
+        assert!(both(&told, at(10)).is_empty());
+        assert_eq!(both(&told, at(11)), [Back::Attr(Ino(7))]);
+        assert!(both(&told, at(20)).is_empty());
+    }
+
+    #[test]
+    fn pages_go_where_somebody_may_map_them() {
+        let told = Told::new(LONG);
+        told.changed(&Changed::Chunk(Ino(7), 3), |ino| ino == Ino(7), at(1));
+        told.changed(&Changed::Chunk(Ino(8), 3), |ino| ino == Ino(7), at(1));
+        assert_eq!(both(&told, at(1)), [Back::Pages(Ino(7), 3)]);
+    }
+
+    #[test]
+    fn silence_and_a_lost_connection_end_everything() {
+        let told = Told::new(LONG);
+        for end in [Told::silence as fn(&Told, Duration), |told, now| {
+            told.changed(&Changed::Anything, |_| false, now)
+        }] {
+            let since = told.heard();
+            told.attr(since, Ino(7), at(1));
+            told.name(since, Ino(1), &name("a"), at(1));
+            end(&told, at(5));
+            assert!(told.is_empty() && !told.attr(since, Ino(7), at(5)));
+            assert_eq!(both(&told, at(5)), [Back::Attr(Ino(7)), Back::Name(Ino(1), name("a"))]);
+        }
+    }
+
+    #[test]
+    fn what_is_told_and_what_waits_is_bounded() {
+        let told = Told { most: 10, ..Told::new(LONG) };
+        let fits = |now| (0..20u64).filter(|ino| told.attr(told.heard(), Ino(*ino), now)).count();
+        assert_eq!((fits(at(0)), fits(at(1))), (10, 10), "what is known may be told again");
+        told.changed(&Changed::Anything, |_| false, at(1));
+        assert_eq!(fits(at(1)), 0, "it waits to be taken back");
+        assert_eq!(both(&told, at(1)).len(), 10);
+        assert_eq!(both(&told, at(3)).len(), 10, "what was on its way");
+        assert_eq!(fits(at(3)), 10);
+        let room = |now| told.name(told.heard(), Ino(1), &name("x"), now);
+        assert!(!room(at(3) + LONG) && room(at(5) + LONG), "the kernel forgot by itself");
+        for chunk in 0..100 {
+            told.changed(&Changed::Chunk(Ino(7), chunk), |_| true, at(60));
+        }
+        let mut pages = told.next(false, at(60));
+        pages.extend(told.next(false, at(60)));
+        assert!(pages.len() <= 11 && pages.contains(&Back::Pages(Ino(7), WHOLE)), "{}", pages.len());
+    }
+}
