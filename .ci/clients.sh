@@ -29,6 +29,13 @@ client_umount() {
   fail "$point is still mounted"
 }
 
+# Copies a file or directory of a mount with its owners and times, without copying its data.
+client_clone() {
+  local client=$1 program=juicefs
+  [ "$client" = juicefs ] || program=$ZEST
+  "$program" clone -p "$2" "$3" >"$SCRATCH/clone.log" 2>&1 || fail "$client can't clone $2: $(tail -n 3 "$SCRATCH/clone.log")"
+}
+
 # Makes a volume with a client: URL, bucket, options of `format`.
 client_format() {
   local client=$1 url=$2 bucket=$3 program=juicefs

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Volumes of every shape on a real Redis, shared with the original client: formatted by one, filled by one, read by
-# the other, changed there, read back; content, attributes, access lists and extended attributes must be equal, and
+# the other, changed there, read back, with copies (`clone`) made by both; content, attributes, access lists and extended attributes must be equal, and
 # neither client's checks may find anything. FULL=1 tries every combination, else each value of each dimension.
 source "$(dirname "$0")/../lib.sh"
 source "$REPO/.ci/clients.sh"
@@ -39,12 +39,17 @@ volume() {
   client_mount "$filler" "$url" "$MNT"
   mkdir "$MNT/tree"
   python3 "$HERE/sample.py" make "$MNT/tree" "$volumes" big
+  client_clone "$filler" "$MNT/tree/d" "$MNT/tree/copy"
+  client_clone "$filler" "$MNT/tree/overwritten" "$MNT/tree/copied"
   see "$SCRATCH/filled"
   client_umount "$filler" "$MNT"
   client_mount "$reader" "$url" "$MNT"
   see "$SCRATCH/read"
   same "$SCRATCH/filled" "$SCRATCH/read" "filled by $filler, read by $reader ($name)"
   python3 "$HERE/sample.py" change "$MNT/tree" "$volumes"
+  # Of the other's copy, and of what it is a copy of.
+  client_clone "$reader" "$MNT/tree/copy" "$MNT/tree/copied-again"
+  client_clone "$reader" "$MNT/tree/punched" "$MNT/tree/empty/punched"
   see "$SCRATCH/changed"
   client_umount "$reader" "$MNT"
   client_mount "$filler" "$url" "$MNT"

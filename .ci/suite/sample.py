@@ -3,7 +3,7 @@
 
 `sample.py make DIR SEED [big]` fills a directory: all types of files, hard links, long and non-UTF-8 names, sparse
 files, overwrites, truncates, holes, attributes, and access control lists where the mount has them.
-`sample.py change DIR SEED` changes what another client made: appends, overwrites, renames, removes.
+`sample.py change DIR SEED` changes what another client made, and copied: appends, overwrites, renames, removes.
 `sample.py list DIR` prints one line for each entry: everything that must be the same for every client. Directories'
 times are left out: one of the clients writes them only every 100 ms.
 """
@@ -135,6 +135,14 @@ def change(root, seed):
     os.chmod(j(b"d"), 0o755)
     os.rename(j(b"setgid"), j(b"empty", b"setgid"))
     write(j(b"empty", b"fresh"), rng.randbytes(70_000))
+    # Copies share their data with the originals, and neither may see what happens to the other.
+    if os.path.exists(j(b"copied")):
+        write(j(b"copied"), rng.randbytes(50_000), 700_000)
+        os.truncate(j(b"copied"), 2_500_000)
+        write(j(b"copy", b"e", b"0010"), b"another")
+        write(j(b"d", b"e", b"0011"), b"another")
+        os.unlink(j(b"copy", b"e", b"0012"))
+        os.unlink(j(b"d", b"e", b"0013"))
 
 
 def line(root, path):

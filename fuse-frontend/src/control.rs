@@ -1,6 +1,7 @@
 //! A word with the process that serves a mount. It listens under names that only live as long as it does (abstract
 //! sockets): one for the mount, one for the volume's directory. `wait` is answered when everything is flushed and
-//! the mount is over, `who` and `status` at once. Any user of the machine may ask; nothing here changes anything. `info`,
+//! the mount is over, `who` and `status` at once. Any user of the machine may ask, also for a
+//! `clone`, which copies within the mount with the rights of whoever asks; nothing else changes anything. `info`,
 //! which names what the volume's directories hold, is answered to root and to the mount's owner only.
 
 use parking_lot::Mutex;
@@ -23,8 +24,8 @@ const LONG: Duration = Duration::from_secs(5);
 const WAITERS: usize = 64;
 /// How many may ask about nodes at once.
 const LOOKING: usize = 8;
-/// Bytes of a question.
-const QUESTION: u64 = 48;
+/// Bytes of a question: a name may be in it, two letters for each byte.
+const QUESTION: u64 = 1024;
 /// What the answer to `wait` begins with when all went well.
 const DONE: &str = "done";
 
@@ -52,6 +53,8 @@ pub trait Serving: Send + Sync + 'static {
     fn status(&self) -> String;
     /// What `zest info` prints of a node, as JSON; the question is its number and letters. May take long.
     fn info(&self, question: &str) -> String;
+    /// What `zest clone` prints, as JSON, after it was done for this user and group. May take long.
+    fn copy(&self, question: &str, asker: (u32, u32)) -> String;
 }
 
 /// Answers while the process serves.
@@ -126,15 +129,14 @@ impl Listener {
 }
 
 /// Answers aside, since a large directory takes long and others must not wait for it.
-fn look(mut stream: UnixStream, serving: &Arc<dyn Serving>, question: String) -> io::Result<()> {
+fn aside(mut stream: UnixStream, answer: impl FnOnce() -> String + Send + 'static) -> io::Result<()> {
     static BUSY: AtomicUsize = AtomicUsize::new(0);
     if BUSY.fetch_add(1, Ordering::AcqRel) >= LOOKING {
         BUSY.fetch_sub(1, Ordering::AcqRel);
         return writeln!(stream, "{{\"error\":\"too many ask at once: try again\"}}");
     }
-    let serving = Arc::clone(serving);
     let started = std::thread::Builder::new().name("zest-info".into()).spawn(move || {
-        let _ = writeln!(stream, "{}", serving.info(&question));
+        let _ = writeln!(stream, "{}", answer());
         BUSY.fetch_sub(1, Ordering::AcqRel);
     });
     started.map(drop).inspect_err(|_| {
@@ -172,16 +174,22 @@ fn answer(
             }
             Ok(())
         }
-        other => match other.strip_prefix("info ") {
-            Some(_) if !trusted(&stream) => {
-                writeln!(&stream, "{{\"error\":\"only root and the owner of the mount may ask for this\"}}")
+        other => {
+            let Some((what, question)) = other.split_once(' ') else { return Ok(()) };
+            let (serving, question) = (Arc::clone(serving), question.to_owned());
+            match what {
+                "info" if !trusted(&stream) => {
+                    writeln!(&stream, "{{\"error\":\"only root and the owner of the mount may ask for this\"}}")
+                }
+                "info" => aside(stream, move || serving.info(&question)),
+                "clone" => {
+                    let asker = rustix::net::sockopt::socket_peercred(&stream)?;
+                    let asker = (asker.uid.as_raw(), asker.gid.as_raw());
+                    aside(stream, move || serving.copy(&question, asker))
+                }
+                _ => Ok(()),
             }
-            Some(question) => {
-                let question = question.to_owned();
-                look(stream, serving, question)
-            }
-            None => Ok(()),
-        },
+        }
     }
 }
 
@@ -260,6 +268,10 @@ mod tests {
         fn info(&self, question: &str) -> String {
             format!("about {question}")
         }
+
+        fn copy(&self, question: &str, (uid, _): (u32, u32)) -> String {
+            format!("{question} for {}", uid == rustix::process::getuid().as_raw())
+        }
     }
 
     #[test]
@@ -274,7 +286,9 @@ mod tests {
             ask_patiently(&name, "info 18446744073709551615 rs").as_deref(),
             Some("about 18446744073709551615 rs")
         );
+        assert_eq!(ask_patiently(&name, "clone 1 2").as_deref(), Some("1 2 for true"));
         assert_eq!(ask(&name, "nonsense"), None);
+        assert_eq!(ask(&name, "nonsense 1"), None);
         let wait = Wait::begin(&name).unwrap();
         listener.close();
         until_free(&name);

@@ -333,6 +333,8 @@ impl Scan {
             | (Scan::Sessions { .. }, Key::SessionExpiry(_))
             | (Scan::SliceRefs { .. }, Key::SliceRef { .. })
             | (Scan::DirQuotas { .. }, Key::DirQuota(_))
+            | (Scan::UserQuotas { .. }, Key::UserQuota(_))
+            | (Scan::GroupQuotas { .. }, Key::GroupQuota(_))
             | (Scan::Delayed { .. }, Key::DelayedSlices { .. })
             | (Scan::Detached { .. }, Key::Detached(_))
             | (Scan::Flocks { .. }, Key::Flocks(_))
@@ -353,6 +355,8 @@ impl Scan {
             | Scan::Sessions { limit }
             | Scan::SliceRefs { limit }
             | Scan::DirQuotas { limit }
+            | Scan::UserQuotas { limit }
+            | Scan::GroupQuotas { limit }
             | Scan::Delayed { limit }
             | Scan::Detached { limit } => *limit,
         }

@@ -115,8 +115,8 @@ async fn fill_file(core: &MetaCore, (from, to): (Ino, Ino), keep: bool) -> Resul
     core.change(Caller::SYSTEM, &Op::SetAttr { ino: to, set }).await.map(|_| ())
 }
 
-/// Removes a copy that is not to be.
-async fn discard(core: &MetaCore, top: Ino) -> Result<(), Errno> {
+/// Removes a copy that is not to be: its own, or one that a crash left.
+pub async fn discard(core: &MetaCore, top: Ino) -> Result<(), Errno> {
     let mut open = vec![top];
     while let Some(dir) = open.last().copied() {
         // Flags came along with the copy, and would protect it.

@@ -23,6 +23,24 @@ pub struct Choice {
     pub pieces: Vec<SliceRecord>,
 }
 
+/// Whether a write that leaves so many records asks for it: now and then, and always when there are many.
+#[must_use]
+pub fn after_write(records: usize) -> bool {
+    records % 100 == 99 || records > 350
+}
+
+/// Whether a write that leaves so many records waits for it: nobody reads a list for ever.
+#[must_use]
+pub fn before_going_on(records: usize) -> bool {
+    records >= 2500
+}
+
+/// Whether reading a list asks for it.
+#[must_use]
+pub fn after_read(records: usize) -> bool {
+    records >= 5
+}
+
 /// Chooses from a list; `None` when there is nothing to gain.
 #[must_use]
 pub fn choose(list: &[SliceRecord]) -> Option<Choice> {
@@ -98,6 +116,14 @@ mod tests {
         // Twice the same record: one of the two must go.
         assert_eq!(choose(&[long, slice(2 << 20, 2, 9), long]).unwrap().skipped, 0);
         assert_eq!(choose(&[long, slice(2 << 20, 2, 10)]), None, "one record is left");
+    }
+
+    #[test]
+    fn writers_ask_now_and_then_and_readers_soon() {
+        let asks: Vec<usize> = (0..360).filter(|n| after_write(*n)).collect();
+        assert_eq!(asks, [99, 199, 299, 351, 352, 353, 354, 355, 356, 357, 358, 359]);
+        assert!(!before_going_on(2499) && before_going_on(2500));
+        assert!(!after_read(4) && after_read(5));
     }
 
     #[test]

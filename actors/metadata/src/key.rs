@@ -93,6 +93,10 @@ pub enum Scan {
     SliceRefs { limit: usize },
     /// Directory quotas.
     DirQuotas { limit: usize },
+    /// What users use, and what they may.
+    UserQuotas { limit: usize },
+    /// What groups use, and what they may.
+    GroupQuotas { limit: usize },
     /// Slices that compaction replaced.
     Delayed { limit: usize },
     /// Nodes that are being made outside of the tree.

@@ -65,6 +65,8 @@ fn first_key(scan: &Scan) -> Option<Key> {
         Scan::Sessions { .. } => Key::SessionExpiry(0),
         Scan::SliceRefs { .. } => Key::SliceRef { id: SliceId(0), size: 0 },
         Scan::DirQuotas { .. } => Key::DirQuota(Ino(0)),
+        Scan::UserQuotas { .. } => Key::UserQuota(0),
+        Scan::GroupQuotas { .. } => Key::GroupQuota(0),
         Scan::Delayed { .. } => Key::DelayedSlices { stamp: i64::MIN, id: SliceId(0) },
         Scan::Detached { .. } => Key::Detached(Ino(0)),
         Scan::Flocks { .. } => Key::Flocks(Ino(0)),

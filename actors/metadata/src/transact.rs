@@ -443,10 +443,10 @@ impl MetaCore {
         *self.volume.lock()
     }
 
-    /// From now on these limits and trash days hold.
-    pub fn take_limits(&self, trash_days: u32, capacity: (u64, u64)) {
+    /// From now on these limits and trash days hold, and users are counted or not.
+    pub fn take_limits(&self, trash_days: u32, capacity: (u64, u64), user_quotas: bool) {
         let mut volume = self.volume.lock();
-        (volume.trash_days, volume.capacity) = (trash_days, capacity);
+        (volume.trash_days, volume.capacity, volume.user_quotas) = (trash_days, capacity, user_quotas);
     }
 }
 

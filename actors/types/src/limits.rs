@@ -36,6 +36,12 @@ pub const CHANGE_SET_MAX: usize = 4096;
 pub const READDIR_BATCH: usize = 1024;
 /// Records of a chunk list that one compaction looks at.
 pub const COMPACT_RECORDS: usize = 1000;
+/// Chunks that a mount compacts at once, and that may wait for it; more are asked for again by the next reader.
+pub const COMPACTIONS: usize = 4;
+/// See [`COMPACTIONS`].
+pub const COMPACTIONS_WAITING: usize = 1024;
+/// A copy in the making that is older than this was left by a crash, seconds.
+pub const DETACHED_SECS: i64 = 86_400;
 /// How often the jobs of a volume are done, by whichever of its clients, seconds.
 pub const JOBS_EVERY_SECS: u64 = 3600;
 /// Dead sessions that are ended in one go.

@@ -149,6 +149,15 @@ impl Settings {
         self.others.get("UserGroupQuota").and_then(Value::as_bool).unwrap_or(false)
     }
 
+    /// Keeps usage of users and groups from now on, or no longer.
+    pub fn set_user_group_quota(&mut self, on: bool) {
+        if on {
+            self.others.insert("UserGroupQuota".into(), true.into());
+        } else {
+            self.others.remove("UserGroupQuota");
+        }
+    }
+
     /// Keeps clients older than this version away; what is there already is never lowered.
     pub fn raise_min_client(&mut self, version: &str) {
         // One that can't be read keeps nobody away.

@@ -3,17 +3,14 @@
 
 use crate::gate;
 use crate::reaper::remove_unreferenced;
-use crate::trash::hour_of;
+use crate::trash;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Supervised, WrapFuture};
 use std::sync::Arc;
 use std::time::Duration;
 use zest_metadata::actor::EndSilent;
-use zest_metadata::{Beat, Change, Counter, Find, Key, Op, Outcome, Record, Scan};
-use zest_types::{Caller, Errno, FileType, Ino, Name, limits};
+use zest_metadata::{Beat, Counter};
+use zest_types::Errno;
 use zest_vfs::shared::Shared;
-
-/// Hours that pass after the last full day before an hour directory goes.
-const GRACE_HOURS: i64 = 2;
 
 /// Tends session and trash.
 pub struct Janitor {
@@ -77,79 +74,17 @@ impl Actor for Janitor {
 
 impl Supervised for Janitor {}
 
-/// Empties and removes every hour directory that is old enough, and gives back what compaction replaced as long ago.
+/// Empties old trash, and gives back what compaction replaced as long ago, if it is this mount's turn.
 pub async fn empty_trash(shared: &Shared, days: u32) -> Result<(), Errno> {
     if !gate::pass(shared, Counter::LastCleanupTrash).await? {
         return Ok(());
     }
-    release_delayed(shared, days).await?;
-    if days == 0 {
-        return Ok(()); // what is in the trash since it was on stays until somebody empties it
-    }
-    let this_hour = shared.world.clock.now().sec.div_euclid(3600);
-    let keep_from = this_hour - i64::from(days) * 24 - GRACE_HOURS;
-    for (name, _, hour) in entries(shared, Ino::TRASH).await? {
-        if hour_of(name.as_bytes()).is_none_or(|old| old >= keep_from) {
-            continue;
+    let now = shared.world.clock.now().sec;
+    remove_unreferenced(shared, trash::release(shared, now, days).await?).await?;
+    let deleted = |ino, length| {
+        if let Some(hears) = shared.on_deleted.get() {
+            hears(ino, length);
         }
-        loop {
-            let batch = entries(shared, hour).await?;
-            if batch.is_empty() {
-                break;
-            }
-            for (name, kind, _) in batch {
-                let op = match kind {
-                    FileType::Directory => Op::Rmdir { parent: hour, name },
-                    _ => Op::Unlink { parent: hour, name },
-                };
-                remove(shared, op).await?;
-            }
-        }
-        remove(shared, Op::Rmdir { parent: Ino::TRASH, name }).await?;
-    }
-    Ok(())
-}
-
-/// Slices that compaction replaced lose their references once the trash would have let them go.
-async fn release_delayed(shared: &Shared, days: u32) -> Result<(), Errno> {
-    let edge = shared.world.clock.now().sec.saturating_sub(i64::from(days) * 86_400);
-    let links = shared.links()?;
-    let find = Find { scan: Scan::Delayed { limit: limits::REAPER_QUEUE }, attrs: false };
-    let mut garbage = Vec::new();
-    for (key, _) in links.metadata.send(find).await.map_err(|_| Errno::EIO)?? {
-        let Key::DelayedSlices { stamp, id } = key else { continue };
-        if stamp > edge {
-            continue;
-        }
-        let change = Change { caller: Caller::SYSTEM, op: Op::DropDelayed { stamp, id } };
-        if let Outcome::Unreferenced(gone) = links.metadata.send(change).await.map_err(|_| Errno::EIO)?? {
-            garbage.extend(gone);
-        }
-    }
-    remove_unreferenced(shared, garbage).await
-}
-
-async fn entries(shared: &Shared, dir: Ino) -> Result<Vec<(Name, FileType, Ino)>, Errno> {
-    let scan = Scan::Dentries { dir, after: None, limit: limits::READDIR_BATCH };
-    let find = Find { scan, attrs: false };
-    let found = shared.links()?.metadata.send(find).await.map_err(|_| Errno::EIO)??;
-    let entry = |(key, record)| match (key, record) {
-        (Key::Dentry(_, name), Record::Dentry { kind, ino }) => Some((name, kind, ino)),
-        _ => None,
     };
-    Ok(found.into_iter().filter_map(entry).collect())
-}
-
-async fn remove(shared: &Shared, op: Op) -> Result<(), Errno> {
-    let change = Change { caller: Caller::SYSTEM, op };
-    match shared.links()?.metadata.send(change).await.map_err(|_| Errno::EIO)? {
-        Ok(Outcome::Removed { ino, deleted: Some(length) }) => {
-            if let Some(hears) = shared.on_deleted.get() {
-                hears(ino, length);
-            }
-            Ok(())
-        }
-        Ok(_) | Err(Errno::ENOENT) => Ok(()),
-        Err(errno) => Err(errno),
-    }
+    trash::empty(shared, now, days, &deleted).await.map(|_| ())
 }

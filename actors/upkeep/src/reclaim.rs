@@ -2,15 +2,17 @@
 //! Objects go only after the records that named them are gone for good.
 
 use crate::failure::Failure;
+use crate::trash;
 use crate::whole::Whole;
 use futures::StreamExt;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_data::retry::{Asker, retrying};
+use zest_metadata::clone::discard;
 use zest_metadata::transact::{OpenFiles, VolumeRules};
-use zest_metadata::{Key, MetaCore, Op, Outcome, Scan, Views};
-use zest_types::{Caller, Ino, SliceId, Time, limits};
+use zest_metadata::{Key, MetaCore, Op, Outcome, Record, Scan, Views};
+use zest_types::{Caller, Errno, Ino, SliceId, Time, limits};
 
 /// Nobody has anything open here.
 struct Nobody;
@@ -27,11 +29,52 @@ impl OpenFiles for Nobody {
     }
 }
 
-/// The rules, over a volume that is not mounted here.
-fn rules(whole: &Whole) -> MetaCore {
+/// The rules, over a volume that is not mounted here. Where quotas of directories matter, they are to be looked for
+/// first.
+#[must_use]
+pub fn rules(whole: &Whole) -> MetaCore {
     let views = Arc::new(Views::new(Duration::ZERO));
     let (engine, world) = (Arc::clone(&whole.engine), whole.world.clone());
-    MetaCore::new(engine, views, world, Arc::new(Nobody), VolumeRules::default())
+    let volume = VolumeRules { user_quotas: whole.user_quotas, ..VolumeRules::default() };
+    MetaCore::new(engine, views, world, Arc::new(Nobody), volume)
+}
+
+/// What only `gc` looks for: trash that is old enough, slices that compaction replaced as long ago, and copies that were
+/// in the making when their maker died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overdue {
+    /// Nodes of the trash.
+    pub trash: u64,
+    /// Slices that lost their last reference.
+    pub slices: u64,
+    /// Copies.
+    pub copies: u64,
+}
+
+/// Removes what is overdue; data of files are left for [`deleted_files`]. `days` is how long the trash keeps things.
+pub async fn overdue(whole: &Whole, days: u32) -> Result<Overdue, Failure> {
+    let rules = rules(whole);
+    rules.look_for_quotas().await?;
+    let now = whole.world.clock.now().sec;
+    let mut done =
+        Overdue { trash: trash::empty(&rules, now, days, &|_, _| ()).await?, ..Overdue::default() };
+    for (key, record) in whole.engine.scan(&Scan::Detached { limit: limits::REAPER_QUEUE }).await? {
+        if let (Key::Detached(ino), Record::Stamp(since)) = (key, record)
+            && since < now.saturating_sub(limits::DETACHED_SECS)
+        {
+            match discard(&rules, ino).await {
+                Ok(()) => done.copies += 1,
+                Err(Errno::ENOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+    let garbage: BTreeSet<(SliceId, u32)> = trash::release(&rules, now, days).await?.into_iter().collect();
+    if !garbage.is_empty() {
+        whole.engine.sync().await?;
+        done.slices = dropped_slices(whole, &garbage, limits::DELETES).await?;
+    }
+    Ok(done)
 }
 
 /// Removes the data of all deleted files; tells of how many.

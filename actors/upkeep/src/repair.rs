@@ -2,6 +2,8 @@
 //! so that nothing is put right that somebody else changed meanwhile.
 
 use crate::failure::Failure;
+use crate::quota::recount;
+use crate::reclaim::rules;
 use crate::tree::{Problem, Remedy};
 use crate::whole::Whole;
 use zest_metadata::{ChangeSet, CommitError, Expect, Key, Record, Write};
@@ -11,6 +13,12 @@ use zest_types::{Attr, Errno, FileType, Ino};
 pub async fn repair(whole: &Whole, problem: &Problem, mode: u16) -> Result<bool, Failure> {
     let ino = problem.ino;
     let Some(remedy) = &problem.remedy else { return Ok(false) };
+    if let Remedy::Statistics(_) = remedy
+        && recount(whole, &rules(whole), ino).await?
+    {
+        return Ok(true);
+    }
+    // A directory too large to be counted in one step gets what the look counted.
     let key = match remedy {
         Remedy::Statistics(_) => Key::DirStat(ino),
         _ => Key::Attr(ino),

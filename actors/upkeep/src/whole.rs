@@ -22,6 +22,8 @@ pub struct Whole {
     pub uuid: String,
     /// Whether an object holds the bytes of its block and nothing else.
     pub plain: bool,
+    /// Whether usage of users and groups is kept.
+    pub user_quotas: bool,
 }
 
 /// How many, and how many bytes in all.
@@ -79,6 +81,15 @@ impl Whole {
         Ok(counts.collect())
     }
 
+    /// The node an entry leads to.
+    pub async fn entry(&self, dir: Ino, name: Name) -> Result<Option<Ino>, Failure> {
+        let found = self.engine.read(&[Key::Dentry(dir, name)]).await?;
+        Ok(found.into_iter().next().flatten().and_then(|record| match record {
+            Record::Dentry { ino, .. } => Some(ino),
+            _ => None,
+        }))
+    }
+
     /// The node behind a path from the root.
     pub async fn find(&self, path: &[u8]) -> Result<Ino, Failure> {
         let missing = || Failure::NoPath(String::from_utf8_lossy(path).into_owned());
@@ -89,10 +100,7 @@ impl Whole {
                 continue;
             }
             let name = Name::new(part).map_err(|_| missing())?;
-            match self.engine.read(&[Key::Dentry(at, name)]).await?.into_iter().next().flatten() {
-                Some(Record::Dentry { ino, .. }) => at = ino,
-                _ => return Err(missing()),
-            }
+            at = self.entry(at, name).await?.ok_or_else(missing)?;
         }
         Ok(at)
     }

@@ -49,6 +49,17 @@ pub struct Drain {
 #[rtype(result = "()")]
 pub struct DrainAll;
 
+/// Stores a block that belongs to no file's line, such as one of a slice that takes the place of others. Answered when
+/// it is durable. Whoever sends it keeps within bounds, and removes it when it is not needed.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), Errno>")]
+pub struct Store {
+    /// The block.
+    pub block: BlockId,
+    /// Its bytes.
+    pub data: Bytes,
+}
+
 /// Stores blocks and has slices committed.
 pub struct UploaderActor {
     world: World,
@@ -241,6 +252,22 @@ impl Handler<HandOver> for UploaderActor {
             };
             self.perform(effects, ctx);
         }
+    }
+}
+
+impl Handler<Store> for UploaderActor {
+    type Result = ResponseFuture<Result<(), Errno>>;
+
+    fn handle(&mut self, Store { block, data }: Store, _: &mut Self::Context) -> Self::Result {
+        let key = self.names.key(block, u32::try_from(data.len()).unwrap_or(0));
+        let asker = Asker { actor: "uploader", subject: block.slice.0 };
+        let put = put_encoded(self.world.clone(), Arc::clone(&self.codec), asker, key, data.clone());
+        let sink = Arc::clone(&self.sink);
+        Box::pin(async move {
+            answer_of(Some(put.await))?;
+            sink.keep(block, data);
+            Ok(())
+        })
     }
 }
 

@@ -9,7 +9,7 @@ pub mod queue;
 use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
 use zest_world::BoxFuture;
 
-pub use actor::{Drain, DrainAll, HandOver, UploaderActor};
+pub use actor::{Drain, DrainAll, HandOver, Store, UploaderActor};
 
 /// Who makes slices part of files.
 pub trait Commits: Send + Sync {

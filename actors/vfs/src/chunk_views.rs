@@ -2,8 +2,9 @@
 
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use zest_data::ChunkView;
+use zest_metadata::compaction;
 use zest_metadata::views::ChunkList;
 use zest_types::{Ino, limits};
 
@@ -13,9 +14,14 @@ const WORTH_KEEPING: usize = 4;
 /// A list, and what it looks like flattened.
 type Flat = (ChunkList, Arc<ChunkView>);
 
+/// Hears that a list was read that may be worth shortening.
+pub type OnLong = Box<dyn Fn(Ino, u32) + Send + Sync>;
+
 /// Flattened lists, each with the list it was made of.
 #[derive(Default)]
 pub struct ChunkViews {
+    /// Set by whoever shortens lists; told once for each list.
+    pub on_long: OnceLock<OnLong>,
     views: RwLock<BTreeMap<(Ino, u32), Flat>>,
 }
 
@@ -29,6 +35,11 @@ impl ChunkViews {
             && Arc::ptr_eq(of, list)
         {
             return Arc::clone(view);
+        }
+        if compaction::after_read(list.len())
+            && let Some(hears) = self.on_long.get()
+        {
+            hears(ino, index);
         }
         let view = Arc::new(ChunkView::new(list));
         let mut views = self.views.write();

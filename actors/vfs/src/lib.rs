@@ -3,6 +3,7 @@
 
 pub mod actor;
 pub mod bells;
+pub mod blocks;
 pub mod chunk_views;
 pub mod dirs;
 pub mod ears;

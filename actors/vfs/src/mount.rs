@@ -224,6 +224,9 @@ impl Mount {
     pub async fn close(&self) -> Result<(), Errno> {
         let task = Task { shared: Arc::clone(self.vfs.shared()), caller: Caller::SYSTEM };
         let flushed = task.sync_all().await;
+        if let Some(end) = task.shared.on_closing.get() {
+            end().await;
+        }
         if self.session != 0 {
             session::end(&self.core, self.session).await?;
             self.core.sync().await?;
@@ -234,7 +237,8 @@ impl Mount {
     /// Takes over settings that somebody changed: from now on their limits and trash days hold.
     pub fn take_settings(&self, settings: &Settings) {
         self.vfs.shared().live.take(settings);
-        self.core.take_limits(settings.trash_days, (settings.capacity, settings.inodes));
+        let capacity = (settings.capacity, settings.inodes);
+        self.core.take_limits(settings.trash_days, capacity, settings.user_group_quota());
     }
 
     /// The record store, for those who tend the volume.

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use zest_cache::{CacheActor, MemoryTier};
 use zest_data::{BlockNames, Budget, Handover};
-use zest_metadata::{Change, MetadataActor, Op, Views};
+use zest_metadata::{Change, MetadataActor, Op, Views, compaction};
 use zest_types::{Attr, Caller, Errno, Handle, Ino, SliceId, SliceRecord, Time, limits};
 use zest_uploader::{Commits, HandOver, Outcomes, UploaderActor};
 use zest_world::{BoxFuture, World};
@@ -37,6 +37,12 @@ pub struct Links {
 
 /// Hears that a file was removed and its data (its length is given) may go.
 pub type OnDeleted = Box<dyn Fn(Ino, u64) + Send + Sync>;
+
+/// Hears that a write left a long chunk list. What it gives is ready when the list was shortened, or would not be.
+pub type OnCrowded = Box<dyn Fn(Ino, u32) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Ends work that goes on behind the mount; what it gives is ready when nothing is half done any more.
+pub type OnClosing = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// State of a mount.
 pub struct Shared {
@@ -82,6 +88,10 @@ pub struct Shared {
     pub links: OnceLock<Links>,
     /// Set by whoever removes the data of deleted files.
     pub on_deleted: OnceLock<OnDeleted>,
+    /// Set by whoever shortens chunk lists.
+    pub on_crowded: Arc<OnceLock<OnCrowded>>,
+    /// Set by whoever works behind the mount.
+    pub on_closing: OnceLock<OnClosing>,
     /// A slice was committed or failed: waiting writers may try again.
     pub space: tokio::sync::Notify,
     /// Hears what others change, and wakes those who wait for locks.
@@ -156,6 +166,8 @@ impl Shared {
             acl: parts.acl,
             links: OnceLock::new(),
             on_deleted: OnceLock::new(),
+            on_crowded: Arc::default(),
+            on_closing: OnceLock::new(),
             space: tokio::sync::Notify::new(),
             ears: parts.ears,
             seen: Mutex::default(),
@@ -256,10 +268,20 @@ impl Commits for Shared {
         mtime: Time,
     ) -> BoxFuture<'static, Result<(), Errno>> {
         let metadata = self.links().map(|links| links.metadata.clone());
+        let (views, clock) = (Arc::clone(&self.views), Arc::clone(&self.world.clock));
+        let on_crowded = Arc::clone(&self.on_crowded);
         Box::pin(async move {
             let op = Op::CommitSlice { ino, index, record, mtime };
             let change = Change { caller: Caller::SYSTEM, op };
-            metadata?.send(change).await.map_err(|_| Errno::EIO)?.map(|_| ())
+            metadata?.send(change).await.map_err(|_| Errno::EIO)??;
+            let records = views.chunk(ino, index, clock.mono()).map_or(0, |list| list.len());
+            if let Some(hears) = on_crowded.get().filter(|_| compaction::after_write(records)) {
+                let shortened = hears(ino, index);
+                if compaction::before_going_on(records) {
+                    shortened.await;
+                }
+            }
+            Ok(())
         })
     }
 }

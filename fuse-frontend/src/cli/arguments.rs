@@ -19,7 +19,8 @@ enum Behind {
 /// Long options of all commands.
 fn long_options(command: &Command) -> BTreeMap<String, Behind> {
     let mut all = BTreeMap::new();
-    for one in std::iter::once(command).chain(command.get_subcommands()) {
+    let below = command.get_subcommands().flat_map(Command::get_subcommands);
+    for one in std::iter::once(command).chain(command.get_subcommands()).chain(below) {
         for option in one.get_arguments() {
             let behind = match option.get_action() {
                 ArgAction::Set | ArgAction::Append if option.is_require_equals_set() => Behind::Equals,
@@ -95,6 +96,11 @@ mod tests {
         assert_eq!(said("zest mount -o -d v"), "zest mount -o -d v");
         assert_eq!(said("zest mount -nonsense v"), "zest mount -nonsense v");
         assert_eq!(said("zest umount -- -background"), "zest umount -- -background");
+    }
+
+    #[test]
+    fn commands_below_commands_are_known() {
+        assert_eq!(said("zest quota set -path /d v"), "zest quota set --path /d v");
     }
 
     #[test]

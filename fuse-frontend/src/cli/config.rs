@@ -3,6 +3,7 @@
 
 use super::format::{checks, folder, shown};
 use super::{block_on, meta_url, units};
+use crate::meta_url::MetaUrl;
 use crate::volume::gate::{CLIENT, Version};
 use crate::volume::update::update;
 use crate::volume::{Volume, VolumeError, status, stored_settings};
@@ -11,7 +12,9 @@ use clap::Args;
 use serde_json::Value;
 use std::io::{BufRead, Write};
 use std::path::Path;
+use zest_metadata::Scan;
 use zest_types::volume::Settings;
+use zest_upkeep::quota;
 
 /// Arguments of `config`.
 #[derive(Args, Default)]
@@ -107,7 +110,11 @@ impl ConfigArgs {
             let doubts = block_on(async { self.doubts(&Volume::open(&url).await?).await })?;
             self.confirm(&doubts)?;
         }
+        if self.dir_stats == Some(false) && !self.force {
+            block_on(async { no_quotas(&Volume::open(&url).await?).await })?;
+        }
         let (old, new) = block_on(async { Ok(update(&url, checks() && !self.force, plan).await?) })?;
+        block_on(begin_counting(&url, &old, &new))?;
         let changed = changes(&old, &new);
         if changed.is_empty() && !self.encrypt_secret {
             crate::log::say("Nothing changed.");
@@ -168,6 +175,11 @@ impl ConfigArgs {
                 None => {}
             }
         }
+        new.dir_stats = self.dir_stats.unwrap_or(old.dir_stats);
+        match self.user_group_quota {
+            Some(wanted) if wanted != old.user_group_quota() => new.set_user_group_quota(wanted),
+            _ => {}
+        }
         if self.changelog == Some(false) {
             new.others.remove("ChangeLog");
         }
@@ -182,11 +194,6 @@ impl ConfigArgs {
             ("--tier", self.tier.is_some()),
             ("--storage-class", self.storage_class.is_some()),
             ("--tag", self.tag.is_some()),
-            ("--dir-stats", self.dir_stats.is_some_and(|wanted| wanted != old.dir_stats)),
-            (
-                "--user-group-quota",
-                self.user_group_quota.is_some_and(|wanted| wanted != on("UserGroupQuota")),
-            ),
             ("--changelog", self.changelog == Some(true) && !on("ChangeLog")),
         ];
         match wants.iter().find(|(_, wanted)| *wanted) {
@@ -273,6 +280,37 @@ impl ConfigArgs {
     }
 }
 
+/// Quotas of directories are counted with their statistics.
+async fn no_quotas(volume: &Volume) -> anyhow::Result<()> {
+    let found = volume.records().scan(&Scan::DirQuotas { limit: 1 }).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "volume {}: directories have quotas, which need the statistics: delete them first (zest quota list)",
+        volume.url
+    )
+}
+
+/// What is kept from now on is counted once.
+async fn begin_counting(url: &MetaUrl, old: &Settings, new: &Settings) -> anyhow::Result<()> {
+    let owners = new.user_group_quota() && !old.user_group_quota();
+    let statistics = new.dir_stats && !old.dir_stats;
+    if !owners && !statistics {
+        return Ok(());
+    }
+    let volume = Volume::open(url).await?;
+    let whole = volume.whole()?;
+    if owners {
+        quota::begin_owners(&whole).await?;
+    }
+    if statistics {
+        quota::begin_statistics(&whole).await?;
+    }
+    volume.records().sync().await?;
+    Ok(())
+}
+
 /// What differs, for people: secrets are not shown.
 fn changes(old: &Settings, new: &Settings) -> Vec<(String, String, String)> {
     let text = |settings: &Settings| serde_json::to_value(settings).unwrap_or_default();
@@ -356,13 +394,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_counted_can_be_switched() {
+        let off = ConfigArgs { dir_stats: Some(false), ..ConfigArgs::default() };
+        assert!(!off.changed(&settings()).unwrap().dir_stats);
+        let owners = |on| ConfigArgs { user_group_quota: Some(on), ..ConfigArgs::default() };
+        let on = owners(true).changed(&settings()).unwrap();
+        assert!(on.user_group_quota());
+        assert_eq!(owners(false).changed(&on).unwrap(), settings());
+        // Said otherwise, it is the same.
+        let mut said = settings();
+        said.others.insert("UserGroupQuota".into(), false.into());
+        assert_eq!(owners(false).changed(&said).unwrap(), said);
+    }
+
+    #[test]
     fn what_this_version_can_not_change_is_named() {
         let refused = |args: ConfigArgs| args.changed(&settings()).unwrap_err();
         assert!(
             refused(ConfigArgs { changelog: Some(true), ..ConfigArgs::default() }).contains("--changelog")
-        );
-        assert!(
-            refused(ConfigArgs { dir_stats: Some(false), ..ConfigArgs::default() }).contains("--dir-stats")
         );
         assert!(refused(ConfigArgs { tier: Some(1), ..ConfigArgs::default() }).contains("--tier"));
         let same = ConfigArgs { dir_stats: Some(true), changelog: Some(false), ..ConfigArgs::default() };

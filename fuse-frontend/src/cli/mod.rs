@@ -2,6 +2,7 @@
 //! names the thing and the remedy, and an exit status. 0 is success, 1 is failure, 3 an unknown command.
 
 mod arguments;
+mod clone;
 mod compat;
 mod config;
 mod encoding;
@@ -11,6 +12,8 @@ mod gc;
 mod grid;
 mod info;
 mod mount;
+mod quota;
+mod restore;
 mod status;
 mod umount;
 mod units;
@@ -73,6 +76,12 @@ enum Command {
     Fsck(fsck::FsckArgs),
     /// Count, and remove, objects that nothing refers to.
     Gc(gc::GcArgs),
+    /// Limits of directories, users and groups.
+    Quota(quota::QuotaArgs),
+    /// Bring back what lies in an hour of the trash.
+    Restore(restore::RestoreArgs),
+    /// Copy a file or directory of a mount without copying its data.
+    Clone(clone::CloneArgs),
     /// Show what files and directories of a mount are made of.
     Info(info::InfoArgs),
     /// Show the version.
@@ -123,6 +132,18 @@ pub fn run() -> ExitCode {
             args.run().map(|()| ExitCode::SUCCESS)
         }
         Command::Gc(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Restore(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Clone(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Quota(args) => {
             begin_log(&cli.global);
             args.run().map(|()| ExitCode::SUCCESS)
         }

@@ -1,6 +1,7 @@
 //! Serving a mount, from opening the volume to the last flush: everything is put together here, one after the
 //! other; how it ends is in `ending`.
 
+mod clone;
 mod ending;
 mod info;
 pub mod subdir;
@@ -14,12 +15,12 @@ use crate::mount_table::mounted_at;
 use crate::safety::{Finding, Verdict, verdict};
 use crate::volume::{Volume, VolumeError, gate, status, whole};
 use anyhow::{Context, anyhow, bail};
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{Config, MountOption, Notifier, Session, SessionACL};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use zest_host::{Arbiters, Role};
 use zest_metadata::Engine;
 use zest_types::volume::Settings;
@@ -77,6 +78,9 @@ struct Me {
     point: PathBuf,
     /// The directory that is mounted.
     root: Ino,
+    mount: Weak<Mount>,
+    /// Set while the door is open.
+    kernel: OnceLock<Notifier>,
 }
 
 impl Serving for Me {
@@ -99,6 +103,13 @@ impl Serving for Me {
     fn info(&self, question: &str) -> String {
         let Some(engine) = self.engine.upgrade() else { return String::new() };
         info::answer(&whole::of(engine, self.world.clone(), &self.settings), self.root, question)
+    }
+
+    fn copy(&self, question: &str, asker: (u32, u32)) -> String {
+        match self.mount.upgrade() {
+            Some(mount) => clone::answer(&mount, self.root, self.kernel.get(), question, asker),
+            None => String::new(),
+        }
     }
 }
 
@@ -123,10 +134,13 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
         world,
         point: plan.point.clone(),
         root: plan.door.root,
+        mount: Arc::downgrade(&mount),
+        kernel: OnceLock::new(),
     };
     let (events, heard) = mpsc::channel();
     ending::catch_signals(events.clone())?;
     let session = open_door(&mount, &volume, &plan).inspect_err(|_| give_up(&arbiters, &mount))?;
+    let _first = me.kernel.set(session.notifier());
     let session = ending::run_door(session, events.clone())?;
     let listener = Listener::start(&names(&plan), Arc::new(me));
     watch(&arbiters, &volume, &mount, &plan, findings, events.clone());

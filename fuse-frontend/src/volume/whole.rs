@@ -17,7 +17,8 @@ pub fn of(engine: Arc<dyn Engine>, world: World, settings: &Settings) -> Whole {
         block_size: settings.block_size(),
     };
     let plain = settings.encrypt_key.is_empty() && matches!(settings.compression.as_str(), "" | "none");
-    Whole { engine, world, names, uuid: settings.uuid.clone(), plain }
+    let user_quotas = settings.user_group_quota();
+    Whole { engine, world, names, uuid: settings.uuid.clone(), plain, user_quotas }
 }
 
 impl Volume {

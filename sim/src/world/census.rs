@@ -46,6 +46,11 @@ async fn count(media: &Media, engine: &dyn Engine) -> Result<Volume, EngineError
             volume.references.insert((id, size), count);
         }
     }
+    for (key, record) in engine.scan(&Scan::Delayed { limit: everything }).await? {
+        if let (Key::DelayedSlices { .. }, Record::SliceList(list)) = (key, record) {
+            volume.delayed.extend(list);
+        }
+    }
     nodes(engine, &mut volume).await?;
     let counters =
         engine.read(&[Key::Counter(Counter::UsedSpace), Key::Counter(Counter::TotalInodes)]).await?;

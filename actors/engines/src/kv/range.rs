@@ -55,6 +55,8 @@ pub fn scan_range(scan: &Scan) -> KeyRange {
         Scan::Sessions { .. } => of(b"SE"),
         Scan::SliceRefs { .. } => of(b"K"),
         Scan::DirQuotas { .. } => of(b"QD"),
+        Scan::UserQuotas { .. } => of(b"QU"),
+        Scan::GroupQuotas { .. } => of(b"QG"),
         Scan::Delayed { .. } => of(b"L"),
         Scan::Detached { .. } => of(b"N"),
         Scan::Flocks { .. } => of(b"F"),
@@ -74,6 +76,8 @@ pub fn limit_of(scan: &Scan) -> usize {
         | Scan::Sessions { limit }
         | Scan::SliceRefs { limit }
         | Scan::DirQuotas { limit }
+        | Scan::UserQuotas { limit }
+        | Scan::GroupQuotas { limit }
         | Scan::Delayed { limit }
         | Scan::Detached { limit } => *limit,
     }
@@ -86,7 +90,10 @@ pub(super) fn has_length(scan: &Scan, key: &[u8]) -> bool {
         Scan::Parents(_) | Scan::Sustained { .. } => key.len() == 18,
         Scan::Chunks { .. } => key.len() == 14,
         Scan::Deleted { .. } | Scan::Delayed { .. } => key.len() == 17,
-        Scan::Sessions { .. } | Scan::DirQuotas { .. } => key.len() == 10,
+        Scan::Sessions { .. }
+        | Scan::DirQuotas { .. }
+        | Scan::UserQuotas { .. }
+        | Scan::GroupQuotas { .. } => key.len() == 10,
         Scan::Detached { .. } | Scan::Flocks { .. } | Scan::RangeLocks { .. } => key.len() == 9,
         Scan::SliceRefs { .. } => key.len() == 13,
     }
@@ -159,9 +166,10 @@ mod tests {
             Key::Detached(full),
             Key::Flocks(full),
             Key::RangeLocks(full),
+            Key::UserQuota(u32::MAX),
+            Key::GroupQuota(u32::MAX),
             Key::Attr(full),
             Key::SessionInfo(1),
-            Key::UserQuota(u32::MAX),
             Key::DirStat(full),
         ];
         let limit = 1;
@@ -178,6 +186,8 @@ mod tests {
             Scan::Detached { limit },
             Scan::Flocks { session: 3 },
             Scan::RangeLocks { session: 3 },
+            Scan::UserQuotas { limit },
+            Scan::GroupQuotas { limit },
         ];
         for (at, scan) in scans.iter().enumerate() {
             let held: Vec<usize> = (0..keys.len()).filter(|k| holds(scan, &keys[*k])).collect();

@@ -67,9 +67,13 @@ pub(crate) async fn scan(engine: &RedisEngine, scan: &Scan) -> Result<Vec<(Key, 
             scored(engine, &set, *limit, |member| Some(Key::Detached(Ino(number(member)?)))).await
         }
         Scan::DirQuotas { limit } => {
-            let mut command = redis::cmd("HKEYS");
-            command.arg(engine.places.name("dirQuota"));
-            named(engine, &command, *limit, |name| Some(Key::DirQuota(Ino(number(name)?)))).await
+            quotas(engine, "dirQuota", *limit, |id| Some(Key::DirQuota(Ino(id)))).await
+        }
+        Scan::UserQuotas { limit } => {
+            quotas(engine, "userQuota", *limit, |id| Some(Key::UserQuota(id.try_into().ok()?))).await
+        }
+        Scan::GroupQuotas { limit } => {
+            quotas(engine, "groupQuota", *limit, |id| Some(Key::GroupQuota(id.try_into().ok()?))).await
         }
         Scan::Flocks { session } => {
             let command = locked(engine, *session);
@@ -84,6 +88,18 @@ pub(crate) async fn scan(engine: &RedisEngine, scan: &Scan) -> Result<Vec<(Key, 
             .await
         }
     }
+}
+
+/// Quotas of one kind: their limits are the values of a hash.
+async fn quotas(
+    engine: &RedisEngine,
+    hash: &str,
+    limit: usize,
+    key: impl Fn(u64) -> Option<Key>,
+) -> Result<Vec<(Key, Record)>, EngineError> {
+    let mut command = redis::cmd("HKEYS");
+    command.arg(engine.places.name(hash));
+    named(engine, &command, limit, |name| key(number(name)?)).await
 }
 
 fn locked(engine: &RedisEngine, session: u64) -> redis::Cmd {

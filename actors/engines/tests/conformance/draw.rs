@@ -71,6 +71,8 @@ pub fn scans() -> Vec<Scan> {
         Scan::Deleted { limit: 100 },
         Scan::Sessions { limit: 100 },
         Scan::SliceRefs { limit: 100 },
+        Scan::UserQuotas { limit: 100 },
+        Scan::GroupQuotas { limit: 100 },
     ]);
     scans
 }

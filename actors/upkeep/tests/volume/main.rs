@@ -5,5 +5,7 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::disallowed_methods)]
 
 mod check;
+mod compact;
 mod leaks;
+mod quotas;
 mod rig;

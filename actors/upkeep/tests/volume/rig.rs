@@ -169,6 +169,7 @@ impl Rig {
             names: BlockNames { volume: "vol".into(), hash_prefix: false, block_size: BLOCK },
             uuid: "00000000-0000-0000-0000-000000000001".into(),
             plain: true,
+            user_quotas: true,
         };
         let rig = Rig { records, shelf, whole };
         let first = zest_metadata::format::new_volume(b"{}".to_vec(), true, true, Time::new(NOW, 0));

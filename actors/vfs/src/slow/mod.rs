@@ -2,6 +2,7 @@
 //! from checking to the answer; what a change means is decided by the rules behind the MetadataActor.
 
 mod content;
+mod copy;
 mod dir;
 mod lock;
 mod node;
@@ -136,13 +137,18 @@ impl Task {
         self.shared.links()?.metadata.send(SyncRecords).await.map_err(|_| Errno::EIO)?
     }
 
-    /// Commits all unflushed writes and makes all records durable. `EIO` when a write was lost and nobody
-    /// was told yet.
-    pub async fn sync_all(&self) -> Result<(), Errno> {
+    /// Commits all unflushed writes; a lost one is told to whoever syncs its file.
+    pub async fn commit_all(&self) -> Result<(), Errno> {
         for file in self.shared.files.dirty() {
             self.shared.seal(&file, SealReason::Flush);
         }
-        self.shared.links()?.uploader.send(DrainAll).await.map_err(|_| Errno::EIO)?;
+        self.shared.links()?.uploader.send(DrainAll).await.map_err(|_| Errno::EIO)
+    }
+
+    /// Commits all unflushed writes and makes all records durable. `EIO` when a write was lost and nobody
+    /// was told yet.
+    pub async fn sync_all(&self) -> Result<(), Errno> {
+        self.commit_all().await?;
         self.sync_records().await?;
         if self.shared.files.tell_lost() { Err(Errno::EIO) } else { Ok(()) }
     }

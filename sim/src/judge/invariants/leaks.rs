@@ -13,8 +13,9 @@ pub fn check(volume: &Volume) -> Result<(), String> {
     if let Some(ino) = volume.sustained.first() {
         return Err(format!("removed inode {ino} is still held, and nobody has it open"));
     }
-    let shown: BTreeSet<String> =
-        volume.chunks.values().flatten().map(|record| record.id.to_string()).collect();
+    let named = volume.chunks.values().flatten().map(|record| record.id);
+    let named = named.chain(volume.delayed.iter().map(|(id, _)| *id));
+    let shown: BTreeSet<String> = named.map(|id| id.to_string()).collect();
     for key in volume.objects.keys() {
         let block = key.rsplit('/').next().unwrap_or_default();
         let slice = block.split('_').next().unwrap_or_default();

@@ -30,6 +30,8 @@ pub struct Volume {
     pub chunks: BTreeMap<(Ino, u32), Vec<SliceRecord>>,
     /// References of slices beyond the first.
     pub references: BTreeMap<(SliceId, u32), i64>,
+    /// Slices that compaction replaced and that are kept for a while, once for each record.
+    pub delayed: Vec<(SliceId, u32)>,
     /// Bytes, space and entries of directories.
     pub statistics: BTreeMap<Ino, (i64, i64, i64)>,
     /// Nodes that were removed while open.
