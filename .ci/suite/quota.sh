@@ -212,7 +212,8 @@ refused "$ZEST" restore "$URL" 2001-01-01-00
 refused "$ZEST" restore "$URL" nonsense
 client_mount juicefs "$URL" "$SCRATCH/two"
 (cd two && find tree -type f -exec sha256sum {} + | sort -k 2) >after.sums
-diff before.sums after.sums >difference || fail "what was restored differs: $(head -n 4 difference)"
+# What had been removed before in the same hour came back, too.
+diff before.sums <(grep -v 'a/b/8$' after.sums) >difference || fail "what was restored differs: $(head -n 4 difference)"
 client_umount juicefs "$SCRATCH/two"
 juicefs fsck "$URL" --path / --recursive >theirs 2>&1 || fail "juicefs fsck: $(tail -n 4 theirs)"
 ours fsck "$URL"

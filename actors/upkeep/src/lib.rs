@@ -41,6 +41,14 @@ pub async fn attach(mount: &Mount, stage: &dyn Stage) -> Result<(), Errno> {
     // Who reads asks again: a full mailbox loses nothing.
     let hears = move |ino, index| drop(reads.try_send(Crowded { ino, index, done: None }));
     shared.chunk_views.on_long.set(Box::new(hears)).map_err(|_| Errno::EIO)?;
+    let (ends, clock) = (compactor.clone(), Arc::clone(&shared.world.clock));
+    let closes = move || {
+        let (over, patience) = (ends.send(End), clock.sleep(compactor::PATIENCE));
+        // What a silent store keeps from ending is left to `gc`.
+        Box::pin(async move { drop(futures::future::select(Box::pin(over), patience).await) })
+            as zest_world::BoxFuture<'static, ()>
+    };
+    shared.on_closing.set(Box::new(closes)).map_err(|_| Errno::EIO)?;
     let hears = move |ino, index| {
         let (done, wait) = tokio::sync::oneshot::channel();
         let asked = compactor.try_send(Crowded { ino, index, done: Some(done) }).is_ok();
@@ -50,14 +58,6 @@ pub async fn attach(mount: &Mount, stage: &dyn Stage) -> Result<(), Errno> {
             }
         }) as zest_world::BoxFuture<'static, ()>
     };
-    let (ends, clock) = (compactor.clone(), Arc::clone(&shared.world.clock));
-    let closes = move || {
-        let (over, patience) = (ends.send(End), clock.sleep(compactor::PATIENCE));
-        // What a silent store keeps from ending is left to `gc`.
-        Box::pin(async move { drop(futures::future::select(Box::pin(over), patience).await) })
-            as zest_world::BoxFuture<'static, ()>
-    };
-    shared.on_closing.set(Box::new(closes)).map_err(|_| Errno::EIO)?;
     shared.on_crowded.set(Box::new(hears)).map_err(|_| Errno::EIO)?;
     let hears = move |ino, length| reaper.do_send(Deleted { ino, length });
     shared.on_deleted.set(Box::new(hears)).map_err(|_| Errno::EIO)
