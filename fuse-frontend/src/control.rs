@@ -179,7 +179,10 @@ fn answer(
             let (serving, question) = (Arc::clone(serving), question.to_owned());
             match what {
                 "info" if !trusted(&stream) => {
-                    writeln!(&stream, "{{\"error\":\"only root and the owner of the mount may ask for this\"}}")
+                    writeln!(
+                        &stream,
+                        "{{\"error\":\"only root and the owner of the mount may ask for this\"}}"
+                    )
                 }
                 "info" => aside(stream, move || serving.info(&question)),
                 "clone" => {

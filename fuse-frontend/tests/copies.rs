@@ -17,7 +17,11 @@ fn quotas_are_set_obeyed_shown_and_checked() {
     place.zest(&["quota", "set", "v", "--uid", "0"]).refused(1, &["0"]);
     assert_eq!(place.zest(&["quota", "list", "v"]).good().out, "");
     let said = place.zest(&["quota", "set", "v", "--path", "/d", "--capacity", "1M", "--create"]).good();
-    assert!(said.out.contains("| /d   | 1.0 MiB |  0 B |   0% | unlimited |     0 |       |"), "{}", said.out);
+    assert!(
+        said.out.contains("| /d   | 1.0 MiB |  0 B |   0% | unlimited |     0 |       |"),
+        "{}",
+        said.out
+    );
     let mount = place.mount();
     fs::write(mount.join("d/fits"), vec![1; 500_000]).unwrap();
     let over = fs::write(mount.join("d/over"), vec![1; 1_000_000]);

@@ -66,14 +66,8 @@ pub(crate) async fn scan(engine: &RedisEngine, scan: &Scan) -> Result<Vec<(Key, 
             let set = engine.places.name("detachedNodes");
             scored(engine, &set, *limit, |member| Some(Key::Detached(Ino(number(member)?)))).await
         }
-        Scan::DirQuotas { limit } => {
-            quotas(engine, "dirQuota", *limit, |id| Some(Key::DirQuota(Ino(id)))).await
-        }
-        Scan::UserQuotas { limit } => {
-            quotas(engine, "userQuota", *limit, |id| Some(Key::UserQuota(id.try_into().ok()?))).await
-        }
-        Scan::GroupQuotas { limit } => {
-            quotas(engine, "groupQuota", *limit, |id| Some(Key::GroupQuota(id.try_into().ok()?))).await
+        Scan::DirQuotas { limit } | Scan::UserQuotas { limit } | Scan::GroupQuotas { limit } => {
+            quotas(engine, scan, *limit).await
         }
         Scan::Flocks { session } => {
             let command = locked(engine, *session);
@@ -91,12 +85,12 @@ pub(crate) async fn scan(engine: &RedisEngine, scan: &Scan) -> Result<Vec<(Key, 
 }
 
 /// Quotas of one kind: their limits are the values of a hash.
-async fn quotas(
-    engine: &RedisEngine,
-    hash: &str,
-    limit: usize,
-    key: impl Fn(u64) -> Option<Key>,
-) -> Result<Vec<(Key, Record)>, EngineError> {
+async fn quotas(engine: &RedisEngine, scan: &Scan, limit: usize) -> Result<Vec<(Key, Record)>, EngineError> {
+    let (hash, key): (&str, fn(u64) -> Option<Key>) = match scan {
+        Scan::UserQuotas { .. } => ("userQuota", |id| Some(Key::UserQuota(id.try_into().ok()?))),
+        Scan::GroupQuotas { .. } => ("groupQuota", |id| Some(Key::GroupQuota(id.try_into().ok()?))),
+        _ => ("dirQuota", |id| Some(Key::DirQuota(Ino(id)))),
+    };
     let mut command = redis::cmd("HKEYS");
     command.arg(engine.places.name(hash));
     named(engine, &command, limit, |name| key(number(name)?)).await
