@@ -1,4 +1,5 @@
-# Both clients of a shared volume: ours, and the original one, each mounted in the background.
+# Both clients of a shared volume: ours, and the original one. The latter is served in the foreground: put into the
+# background it gives up when its machine is too busy to begin within ten seconds.
 # Source it behind lib.sh; it is no program.
 
 need juicefs redis-server redis-cli
@@ -11,8 +12,15 @@ client_mount() {
   case $client in
     zest) "$ZEST" mount "$url" "$point" -d --log "$SCRATCH/zest.log" "$@" ;;
     juicefs)
-      juicefs mount "$url" "$point" -d --no-usage-report --backup-meta 0 --enable-xattr --no-agent \
-        --cache-dir "$SCRATCH/cache" --log "$SCRATCH/juicefs.log" "$@"
+      juicefs mount "$url" "$point" --no-usage-report --backup-meta 0 --enable-xattr --no-agent \
+        --cache-dir "$SCRATCH/cache" "$@" >>"$SCRATCH/juicefs.log" 2>&1 </dev/null &
+      EXTRA_PIDS+=($!)
+      for _ in $(seq 600); do
+        ! is_mounted "$point" || return 0
+        kill -0 $! 2>/dev/null || break
+        sleep 0.1
+      done
+      fail "juicefs can't mount: $(tail -n 3 "$SCRATCH/juicefs.log")"
       ;;
   esac >>"$SCRATCH/mount.log" 2>&1 </dev/null || fail "$client can't mount: $(tail -n 3 "$SCRATCH/mount.log")"
 }

@@ -26,11 +26,10 @@ python3 "$REPO/.ci/suite/kernel.py" "$ONE" "$TWO" "$REDIS_PORT" "$REDIS_PID" || 
 if command -v juicefs >/dev/null 2>&1; then
   section "JuiceFS changes, we show it"
   rm -rf "${ONE:?}"/*
-  juicefs mount "$URL" "$TWO" -d --no-usage-report --backup-meta 0 --no-agent --cache-dir "$SCRATCH/cache" \
-    --log "$SCRATCH/juicefs.log" --attr-cache 0 --entry-cache 0 --dir-entry-cache 0 >>"$SCRATCH/server.log" 2>&1 ||
-    fail "juicefs does not mount it"
+  source "$REPO/.ci/clients.sh"
+  client_mount juicefs "$URL" "$TWO" --attr-cache 0 --entry-cache 0 --dir-entry-cache 0
   python3 "$REPO/.ci/suite/kernel.py" "$ONE" "$TWO" "$REDIS_PORT" "$REDIS_PID" || fail "JuiceFS changes"
-  juicefs umount "$TWO" || fail "juicefs umount"
+  client_umount juicefs "$TWO"
 else
   say "SKIPPED: juicefs is not installed (.ci/install.sh bench)"
 fi

@@ -27,14 +27,13 @@ zest_mount "$ONE"
 ADDRESS=$(cli client list | grep -v 'cmd=client' | sed -n 's/.* addr=\([^ ]*\).*/\1/p' | head -n 1)
 [ "$(cli client list | grep -vc 'cmd=client')" = 1 ] || fail "one mount has more connections than one: $(cli client list)"
 if command -v juicefs >/dev/null 2>&1; then
-  mkdir -p "$TWO"
-  juicefs mount "$URL" "$TWO" -d --no-usage-report --backup-meta 0 --no-agent --cache-dir "$SCRATCH/cache" \
-    --log "$SCRATCH/juicefs.log" >>"$SCRATCH/server.log" 2>&1 || fail "juicefs does not mount it"
+  source "$REPO/.ci/clients.sh"
+  client_mount juicefs "$URL" "$TWO"
 else
   say "juicefs is not installed: the other client is ours, too"
   zest_mount "$TWO"
 fi
-redis-cli -p "$REDIS_PORT" monitor >"$SCRATCH/monitor" &
+redis-cli -p "$REDIS_PORT" monitor >"$SCRATCH/monitor" 2>&1 &
 EXTRA_PIDS+=($!)
 for _ in $(seq 50); do grep -q OK "$SCRATCH/monitor" && break; sleep 0.1; done
 
@@ -90,7 +89,7 @@ for _ in $(seq 100); do [ -e "$ONE/warm/theirs" ] && break; sleep 0.02; done
 [ -e "$ONE/warm/theirs" ] || fail "a file of the other client is not seen"
 say "right: and so does a new name"
 case $(awk '$2 == "'"$TWO"'" {print $1}' /proc/self/mounts) in
-  JuiceFS*) juicefs umount "$TWO" ;;
+  JuiceFS*) client_umount juicefs "$TWO" ;;
   *) "$ZEST" umount "$TWO" ;;
 esac || fail "umount of the other client"
 "$ZEST" umount "$ONE" || fail "umount"

@@ -22,14 +22,14 @@ impl Task {
                     LockKind::Unlock => self.write_first(ino).await,
                     _ => waiters.note_range(ino, owner),
                 }
-                self.set_lock(ino, Op::SetLock { ino, owner, lock }, wait, Some((owner, lock))).await
+                self.set_lock(ino, Op::SetLock { ino, owner, lock }, wait).await
             }
             Request::Flock { ino, owner, kind, wait } => {
                 match kind {
                     LockKind::Unlock => self.write_first(ino).await,
                     _ => waiters.note_whole(ino),
                 }
-                self.set_lock(ino, Op::Flock { ino, owner, kind }, wait, None).await
+                self.set_lock(ino, Op::Flock { ino, owner, kind }, wait).await
             }
             _ => Err(Errno::EINVAL),
         }
@@ -75,46 +75,77 @@ impl Task {
         }
     }
 
-    /// Sets or takes a lock. `ask`: the lock on a range that may be waited for, and must not close a circle of
-    /// waiters then. Whole-file locks know no such error.
-    async fn set_lock(&self, ino: Ino, op: Op, wait: bool, ask: Option<(u64, RangeLock)>) -> ServeResult {
+    /// Whose locks are in the way of this one now. The store tells of changes to what is read here.
+    async fn who_is_in_the_way(&self, ino: Ino, op: &Op) -> Result<Vec<LockOwner>, Errno> {
+        let session = self.shared.session;
+        match op {
+            Op::SetLock { owner, lock, .. } => {
+                let me = LockOwner { session, owner: *owner };
+                Ok(rules::holders(&self.range_locks(ino).await?, me, lock))
+            }
+            Op::Flock { owner, kind, .. } => {
+                let me = LockOwner { session, owner: *owner };
+                let held = match self.look(vec![Key::Flocks(ino)]).await?.pop().flatten() {
+                    Some(Record::Flocks(held)) => held,
+                    Some(_) => return Err(Errno::EIO),
+                    None => Vec::new(),
+                };
+                let write = *kind == LockKind::Write;
+                let others = held.iter().filter(|entry| entry.owner != me && (write || entry.write));
+                Ok(others.map(|entry| entry.owner).collect())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Sets or takes a lock. Whoever waits for a lock on a range must not close a circle of waiters; whole-file locks
+    /// know no such error.
+    async fn set_lock(&self, ino: Ino, op: Op, wait: bool) -> ServeResult {
         let shared = &self.shared;
         let (bell, asleep) =
             (shared.ears.bells.of(ino), shared.waiters.sleep(if wait { self.caller.pid } else { 0 }));
+        let mut looks_free = true;
         loop {
             // From here on no change is missed.
             let changed = bell.notified();
-            match self.change(op.clone()).await? {
-                Outcome::Blocked if wait => {}
-                Outcome::Blocked => return Err(Errno::EAGAIN),
-                _ => {
-                    shared.ears.bells.ring(ino);
-                    if !matches!(op, Op::SetLock { lock: RangeLock { kind: LockKind::Unlock, .. }, .. }) {
-                        self.see_others(ino).await?;
+            // Of many who are woken most only look: that is one question.
+            if looks_free {
+                match self.change(op.clone()).await? {
+                    Outcome::Blocked if wait => {}
+                    Outcome::Blocked => return Err(Errno::EAGAIN),
+                    _ => {
+                        shared.ears.bells.ring(ino);
+                        return self.got(ino, &op).await;
                     }
-                    return Ok(Response::Done);
                 }
             }
-            // The store tells of changes to what was read: it is read again, also because it may have changed since.
-            let _wait = match ask {
-                None => {
-                    self.look(vec![Key::Flocks(ino)]).await?;
-                    None
-                }
-                Some((owner, lock)) => {
-                    let me = LockOwner { session: shared.session, owner };
-                    let held = self.range_locks(ino).await?;
-                    if rules::in_the_way(&held, me, &lock).is_none() {
-                        continue;
-                    }
-                    let holders = rules::holders(&held, me, &lock);
-                    let here = holders.iter().filter(|holder| holder.session == me.session);
+            let holders = self.who_is_in_the_way(ino, &op).await?;
+            looks_free = holders.is_empty();
+            if looks_free {
+                continue;
+            }
+            let _wait = match op {
+                Op::SetLock { owner, .. } => {
+                    let here = holders.iter().filter(|holder| holder.session == shared.session);
                     let here: Vec<u64> = here.map(|holder| holder.owner).collect();
                     Some(shared.waiters.wait(owner, here).ok_or(Errno::EDEADLK)?)
                 }
+                _ => None,
             };
             self.rest(changed, &asleep).await?;
         }
+    }
+
+    async fn got(&self, ino: Ino, op: &Op) -> ServeResult {
+        let unlocked = match op {
+            Op::SetLock { lock, .. } => lock.kind == LockKind::Unlock,
+            Op::Flock { kind, .. } => *kind == LockKind::Unlock,
+            _ => true,
+        };
+        if !unlocked {
+            self.see_others(ino).await?;
+        }
+        Ok(Response::Done)
     }
 
     /// Waits until it is worth another try.
