@@ -5,6 +5,7 @@ mod common;
 
 use common::Place;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 
 #[test]
@@ -23,9 +24,13 @@ fn quotas_are_set_obeyed_shown_and_checked() {
         said.out
     );
     let mount = place.mount();
-    fs::write(mount.join("d/fits"), vec![1; 500_000]).unwrap();
-    let over = fs::write(mount.join("d/over"), vec![1; 1_000_000]);
-    let over = over.and_then(|()| fs::File::open(mount.join("d/over"))?.sync_all());
+    // Synced, so that it is counted before the other one is.
+    let mut file = fs::File::create(mount.join("d/fits")).unwrap();
+    file.write_all(&[1; 500_000]).and_then(|()| file.sync_all()).unwrap();
+    drop(file);
+    let mut file = fs::File::create(mount.join("d/over")).unwrap();
+    let over = file.write_all(&[1; 1_000_000]).and_then(|()| file.sync_all());
+    drop(file);
     assert_eq!(over.unwrap_err().raw_os_error(), Some(122), "EDQUOT");
     place.umount();
     place.zest(&["quota", "check", "v"]).good();
