@@ -55,6 +55,10 @@ pub trait Serving: Send + Sync + 'static {
     fn info(&self, question: &str) -> String;
     /// What `zest clone` prints, as JSON, after it was done for this user and group. May take long.
     fn copy(&self, question: &str, asker: (u32, u32)) -> String;
+    /// What waits on a local disk, as JSON; empty where nothing does.
+    fn staged(&self) -> String;
+    /// Has everything stored, of a node where its number is not 0; then JSON. May take long.
+    fn flush(&self, question: &str) -> String;
 }
 
 /// Answers while the process serves.
@@ -166,6 +170,7 @@ fn answer(
     match question.trim_end() {
         "who" => writeln!(&stream, "{}", serving.who()),
         "status" => writeln!(&stream, "{}", serving.status()),
+        "staged" => writeln!(&stream, "{}", serving.staged()),
         "wait" => {
             let mut waiting = waiting.lock();
             if waiting.len() < WAITERS {
@@ -185,6 +190,7 @@ fn answer(
                     )
                 }
                 "info" => aside(stream, move || serving.info(&question)),
+                "flush" => aside(stream, move || serving.flush(&question)),
                 "clone" => {
                     let asker = rustix::net::sockopt::socket_peercred(&stream)?;
                     let asker = (asker.uid.as_raw(), asker.gid.as_raw());
@@ -274,6 +280,14 @@ mod tests {
 
         fn copy(&self, question: &str, (uid, _): (u32, u32)) -> String {
             format!("{question} for {}", uid == rustix::process::getuid().as_raw())
+        }
+
+        fn staged(&self) -> String {
+            String::new()
+        }
+
+        fn flush(&self, question: &str) -> String {
+            format!("flushed {question}")
         }
     }
 

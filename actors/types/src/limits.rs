@@ -98,6 +98,23 @@ pub const PART_SHARE: u32 = 4;
 pub const APPETITES: usize = 16_384;
 /// Puts under way at once.
 pub const UPLOADS: usize = 20;
+/// Blocks under way at once from files to the staging disk.
+pub const STAGING_PUTS: usize = 64;
+/// Blocks that share one sync of the staging disk.
+pub const STAGING_BATCH: usize = 256;
+/// Bytes of one file of the staging journal, about.
+pub const STAGING_SEGMENT: u64 = 64 << 20;
+/// Bytes that may wait on the staging disk, by default.
+pub const STAGING_BYTES: u64 = 20 << 30;
+/// Blocks that may wait there.
+pub const STAGED_BLOCKS: u64 = 1 << 18;
+/// Bytes of a staged object: the largest block, encoded at its worst.
+pub const STAGED_OBJECT_MAX: u64 = 20 << 20;
+/// After a failure of the staging disk blocks go straight to the store for this long; staged blocks are tried at
+/// least this often; milliseconds.
+pub const STAGING_REST_MS: u64 = 5_000;
+/// A delay and an hour of the day hold staged blocks back no longer than this, seconds.
+pub const STAGING_AGE_SECS: u64 = 86_400;
 /// Gets under way at once.
 pub const DOWNLOADS: usize = 64;
 /// Recent gets of one kind whose times are remembered.
@@ -119,6 +136,9 @@ pub const DAMAGED_TRIES: u32 = 3;
 pub const MISSING_LOOKS: u32 = 5;
 /// One try of an object request is given up after this long, milliseconds.
 pub const OBJECT_TIMEOUT_MS: u64 = 60_000;
+/// A put to a store that is not to be reached is tried again for this long, milliseconds; then its write is lost, and
+/// the file's next fsync says so.
+pub const UPLOAD_PATIENCE_MS: u64 = 30 * 60_000;
 /// Blocks one open file may read ahead.
 pub const READAHEAD_BLOCKS: u64 = 8;
 /// Prefetches that may wait for their turn; more are forgotten.
@@ -194,5 +214,6 @@ const _: () = {
     assert!(META_STALL_MS < META_PING_MS && META_PING_MS < META_VOUCH_MS && META_VOUCH_MS < META_DEADLINE_MS);
     assert!(LOST_NUMBERS > 64 * SLICE_BATCH as i64 && LOST_NUMBERS > 64 * INO_BATCH as i64);
     assert!(KERNEL_BEATS < SESSION_BEATS);
-    assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX);
+    assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX && STAGING_PUTS < MAILBOX);
+    assert!(STAGED_OBJECT_MAX > BLOCK_SIZE_RANGE.1 as u64 && STAGING_SEGMENT > STAGED_OBJECT_MAX);
 };

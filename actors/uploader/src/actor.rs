@@ -5,7 +5,9 @@
 //! A panic in such a task counts as its failure (`EIO`). A panic in the actor itself ends the actor: its mailbox closes, senders learn so at once, unflushed writes stay in their
 //! writers and are reported as lost by the next flush. Nothing wrong is ever committed by that.
 
+use crate::puts::{answer_of, encoded, kib, put_encoded, put_patiently};
 use crate::queue::{Effect, Sealed, Token, UploadQueue};
+use crate::staging::Staging;
 use crate::{Commits, Outcomes};
 use actix::prelude::*;
 use bytes::Bytes;
@@ -13,13 +15,13 @@ use futures::FutureExt;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use tokio::sync::oneshot;
-use zest_data::codec::{self, BlockCodec};
+use tokio::sync::{Semaphore, oneshot};
+use zest_data::codec::BlockCodec;
 use zest_data::retry::{Asker, retrying};
 use zest_data::{BlockId, BlockNames, BlockSink, Handover};
-use zest_types::limits::{MAILBOX, UPLOADS};
+use zest_types::limits::{MAILBOX, STAGING_PUTS, UPLOADS};
 use zest_types::{Errno, Ino, SliceId};
-use zest_world::{ObjectError, World};
+use zest_world::World;
 
 /// Blocks that may wait to be removed.
 const GARBAGE: usize = 1 << 16;
@@ -69,6 +71,9 @@ pub struct UploaderActor {
     commits: Arc<dyn Commits>,
     outcomes: Arc<dyn Outcomes>,
     sink: Arc<dyn BlockSink>,
+    staging: Option<Arc<Staging>>,
+    /// KiB of blocks that are encoded for staging at once.
+    encoding: Arc<Semaphore>,
     drains: BTreeMap<Token, oneshot::Sender<()>>,
     last_token: Token,
     garbage: VecDeque<(BlockId, u32)>,
@@ -88,6 +93,7 @@ impl UploaderActor {
         sink: Arc<dyn BlockSink>,
     ) -> UploaderActor {
         let queue = UploadQueue::new(names.block_size, UPLOADS);
+        let room = UPLOADS * names.block_size as usize;
         UploaderActor {
             world,
             names,
@@ -96,11 +102,23 @@ impl UploaderActor {
             commits,
             outcomes,
             sink,
+            staging: None,
+            encoding: Arc::new(Semaphore::new(kib(room) as usize)),
             drains: BTreeMap::new(),
             last_token: 0,
             garbage: VecDeque::new(),
             sweeping: false,
         }
+    }
+
+    /// Blocks are staged first.
+    #[must_use]
+    pub fn with_staging(mut self, staging: Option<Arc<Staging>>) -> UploaderActor {
+        self.staging = staging.filter(|staging| staging.stages());
+        if self.staging.is_some() {
+            self.queue = UploadQueue::new(self.names.block_size, STAGING_PUTS);
+        }
+        self
     }
 
     fn perform(&mut self, effects: Vec<Effect<Bytes>>, ctx: &mut Context<Self>) {
@@ -129,8 +147,26 @@ impl UploaderActor {
         let key = self.names.key(block, u32::try_from(data.len()).unwrap_or(0));
         let asker = Asker { actor: "uploader", subject: block.slice.0 };
         self.world.tell("uploader", "put", block.slice.0, u64::from(block.index));
-        let put = put_encoded(self.world.clone(), Arc::clone(&self.codec), asker, key, data.clone());
-        run(ctx, put, move |result| Done::Put { ino, block, data, result: answer_of(result) });
+        let (world, codec) = (self.world.clone(), Arc::clone(&self.codec));
+        let result = move |data| move |result| Done::Put { ino, block, data, result: answer_of(result) };
+        match &self.staging {
+            None => run(ctx, put_encoded(world, codec, asker, key, data.clone()), result(data)),
+            Some(staging) => {
+                let (staging, encoding) = (Arc::clone(staging), Arc::clone(&self.encoding));
+                let plain = data.clone();
+                let put = async move {
+                    let _room = encoding.acquire_many(kib(plain.len())).await;
+                    let len = u32::try_from(plain.len()).unwrap_or(0);
+                    let body = encoded(&world, &codec, &key, plain).await?;
+                    if staging.takes(len as usize) && staging.stage(ino, block, len, body.clone()).await {
+                        return Ok(());
+                    }
+                    let _place = staging.direct_place().await;
+                    put_patiently(world, asker, key, body).await
+                };
+                run(ctx, put, result(data));
+            }
+        }
     }
 
     fn commit(&mut self, ino: Ino, sealed: Sealed, ctx: &mut Context<Self>) {
@@ -194,32 +230,6 @@ fn run<F: Future + 'static>(
         let result = AssertUnwindSafe(work).catch_unwind().await.ok();
         actor.do_send(done(result));
     });
-}
-
-/// Encodes a block once, and stores it with as many tries as that takes.
-async fn put_encoded(
-    world: World,
-    codec: Arc<BlockCodec>,
-    asker: Asker,
-    key: String,
-    block: Bytes,
-) -> Result<(), ObjectError> {
-    match codec::encode(&world, &codec, block).await {
-        Ok(body) => retrying(world, asker, key, move |world, key| world.objects.put(key, body.clone())).await,
-        Err(error) => {
-            world.trace.complain(&format!("block {key} is not stored: {error}"));
-            Err(ObjectError::Refused { key, why: error.to_string() })
-        }
-    }
-}
-
-fn answer_of(result: Option<Result<(), ObjectError>>) -> Result<(), Errno> {
-    match result {
-        Some(Ok(())) => Ok(()),
-        Some(Err(ObjectError::Full(_))) => Err(Errno::ENOSPC),
-        Some(Err(ObjectError::NotFound(_) | ObjectError::Refused { .. } | ObjectError::Transient { .. }))
-        | None => Err(Errno::EIO),
-    }
 }
 
 impl Actor for UploaderActor {

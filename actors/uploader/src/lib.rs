@@ -1,15 +1,18 @@
 //! Blocks on their way to the store and slices on their way into files: which upload starts when, what is
 //! tried again, and in which order slices are committed. Knows no inode's attributes and no cache.
 //!
-//! [`queue`] decides, [`UploaderActor`] does.
+//! [`queue`] decides, [`UploaderActor`] does. [`staging`] is the write-back mode.
 
 mod actor;
+mod puts;
 pub mod queue;
+pub mod staging;
 
 use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
 use zest_world::BoxFuture;
 
 pub use actor::{Drain, DrainAll, HandOver, Store, UploaderActor};
+pub use staging::{Staging, StagingActor, StagingOptions};
 
 /// Who makes slices part of files.
 pub trait Commits: Send + Sync {

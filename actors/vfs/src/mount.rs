@@ -16,7 +16,7 @@ use zest_data::{BlockCodec, BlockNames, BlockSink, Budget};
 use zest_metadata::{Engine, MetaCore, MetadataActor, OpenFiles, Views, VolumeRules, session};
 use zest_types::volume::Settings;
 use zest_types::{Caller, Errno, limits};
-use zest_uploader::{Commits, Outcomes, UploaderActor};
+use zest_uploader::{Commits, Outcomes, Staging, UploaderActor};
 use zest_world::World;
 
 /// What an actor does, and so where it should run.
@@ -60,6 +60,8 @@ pub struct Options {
     /// Encodes and decodes the volume's objects. Without one it is made from the settings, which works unless their
     /// private key wants a passphrase.
     pub codec: Option<Arc<BlockCodec>>,
+    /// Blocks that wait on a local disk, from an earlier mount or from now on; none where nothing is to be changed.
+    pub staging: Option<Arc<Staging>>,
 }
 
 impl Default for Options {
@@ -75,6 +77,7 @@ impl Default for Options {
             memory_cache: 256 << 20,
             session_info: b"{}".to_vec(),
             codec: None,
+            staging: None,
         }
     }
 }
@@ -97,6 +100,7 @@ pub async fn mount(
     stage: &dyn Stage,
 ) -> Result<Mount, Errno> {
     let codec = codec(&world, settings, options)?;
+    let world = with_staged(world, options);
     let exclusive = engine.exclusive();
     let session = match options.read_only {
         true => 0,
@@ -148,6 +152,7 @@ pub async fn mount(
         jobs_every: options.jobs_every,
         session,
         acl: settings.enable_acl,
+        staging: options.staging.clone(),
     }));
     mistrust_numbers(&shared, &core);
     start_actors(&shared, &core, codec, stage).await?;
@@ -164,6 +169,14 @@ fn mistrust_numbers(shared: &Arc<Shared>, core: &Arc<MetaCore>) {
         slices.upgrade().iter().for_each(|shared| shared.slice_ids.clear());
         inodes.upgrade().iter().for_each(|core| core.forget_numbers());
     });
+}
+
+/// What waits stands in front of the store, for whoever asks.
+fn with_staged(world: World, options: &Options) -> World {
+    match &options.staging {
+        Some(staging) => World { objects: staging.objects(), ..world },
+        None => world,
+    }
 }
 
 fn codec(world: &World, settings: &Settings, options: &Options) -> Result<Arc<BlockCodec>, Errno> {
@@ -190,12 +203,17 @@ async fn start_actors(
         CacheActor::new(state.world.clone(), Arc::clone(&state.tier), decoder)
     })
     .await?;
+    if let Some(staging) = shared.staging.clone() {
+        let (core, codec) = (Arc::clone(&staging), Arc::clone(&codec));
+        staging.runs(begin(stage, Role::Data, move || core.actor(codec)).await?);
+    }
     let state = Arc::clone(shared);
     let uploader = begin(stage, Role::Data, move || {
         let commits: Arc<dyn Commits> = Arc::clone(&state) as _;
         let outcomes: Arc<dyn Outcomes> = Arc::clone(&state) as _;
         let sink: Arc<dyn BlockSink> = Arc::clone(&state.tier) as _;
         UploaderActor::new(state.world.clone(), state.names.clone(), codec, commits, outcomes, sink)
+            .with_staging(state.staging.clone())
     })
     .await?;
     let state = Arc::clone(shared);
@@ -227,11 +245,26 @@ impl Mount {
         if let Some(end) = task.shared.on_closing.get() {
             end().await;
         }
+        self.empty_staging().await;
+        self.end_session().await?;
+        flushed
+    }
+
+    /// Ends the session alone: for a mount that was never used.
+    pub async fn end_session(&self) -> Result<(), Errno> {
         if self.session != 0 {
             session::end(&self.core, self.session).await?;
             self.core.sync().await?;
         }
-        flushed
+        Ok(())
+    }
+
+    /// Waits until everything that was staged is in the store.
+    async fn empty_staging(&self) {
+        let shared = self.vfs.shared();
+        let Some(staging) = shared.staging.clone() else { return };
+        staging.drain(None).await;
+        shared.world.offload.run("empty the staging disk", Box::new(move || staging.finish())).await;
     }
 
     /// Takes over settings that somebody changed: from now on their limits and trash days hold.

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use zest_data::Budget;
 use zest_data::budget::Charge;
 
+/// Bytes of a payload that are taken as long as there is room at all.
+const LEAST: u64 = 4096;
+
 /// A bounded place for payloads that wait.
 pub struct Reserve {
     budget: Budget,
@@ -25,10 +28,38 @@ impl Reserve {
         Reserve { budget: Budget::new(limit) }
     }
 
-    /// Copies a payload; `None` when there is no room.
+    /// Copies a payload, or the beginning of one: the less room is left, the less of it, so that many can wait. Who
+    /// writes is told how much was written, as of any write that was cut short. `None` when there is no room at all.
     #[must_use]
     pub fn take(&self, data: &[u8]) -> Option<Arc<Waiting>> {
+        let left = self.budget.limit().saturating_sub(self.budget.used());
+        let share = left.saturating_sub(self.budget.limit() / 4) / 32;
+        let take = data.len().min(usize::try_from(share.max(LEAST)).unwrap_or(usize::MAX));
+        let data = data.split_at_checked(take)?.0;
         let room = self.budget.try_take(data.len() as u64)?;
         Some(Arc::new(Waiting { data: Bytes::copy_from_slice(data), _room: room }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zest_types::limits::{MAX_IO, WRITE_RESERVE};
+
+    #[test]
+    fn one_gets_all_it_wants_and_thousands_get_something() {
+        let reserve = Reserve::new(WRITE_RESERVE);
+        let data = vec![7; MAX_IO as usize];
+        let first = reserve.take(&data).unwrap();
+        assert_eq!(first.data, data);
+        let mut waiting = vec![first];
+        while let Some(next) = reserve.take(&data) {
+            assert!(next.data.len() >= LEAST as usize && data.starts_with(&next.data));
+            waiting.push(next);
+        }
+        assert!(waiting.len() > 4000, "{}", waiting.len());
+        assert!(waiting.iter().map(|one| one.data.len() as u64).sum::<u64>() <= WRITE_RESERVE);
+        waiting.clear();
+        assert_eq!(reserve.take(&data).unwrap().data.len(), data.len());
     }
 }

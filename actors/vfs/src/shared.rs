@@ -20,7 +20,7 @@ use zest_cache::{CacheActor, MemoryTier};
 use zest_data::{BlockNames, Budget, Handover};
 use zest_metadata::{Change, MetadataActor, Op, Views, compaction};
 use zest_types::{Attr, Caller, Errno, Handle, Ino, SliceId, SliceRecord, Time, limits};
-use zest_uploader::{Commits, HandOver, Outcomes, UploaderActor};
+use zest_uploader::{Commits, HandOver, Outcomes, Staging, UploaderActor};
 use zest_world::{BoxFuture, World};
 
 /// Actors of a mount.
@@ -84,6 +84,8 @@ pub struct Shared {
     pub session: u64,
     /// The volume has access control lists.
     pub acl: bool,
+    /// Blocks that wait on a local disk.
+    pub staging: Option<Arc<Staging>>,
     /// Set once all actors run.
     pub links: OnceLock<Links>,
     /// Set by whoever removes the data of deleted files.
@@ -138,6 +140,8 @@ pub struct Parts {
     pub session: u64,
     /// See [`Shared::acl`].
     pub acl: bool,
+    /// See [`Shared::staging`].
+    pub staging: Option<Arc<Staging>>,
 }
 
 impl Shared {
@@ -164,6 +168,7 @@ impl Shared {
             jobs_every: parts.jobs_every,
             session: parts.session,
             acl: parts.acl,
+            staging: parts.staging,
             links: OnceLock::new(),
             on_deleted: OnceLock::new(),
             on_crowded: Arc::default(),

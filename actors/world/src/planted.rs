@@ -44,6 +44,14 @@ pub enum Bug {
     AbortTakenForDone,
     /// A conflict is told from records that are not of one moment.
     ConflictUnconfirmed,
+    /// Of the staging journal, records at a torn end are believed.
+    TornTailBelieved,
+    /// Of a file's staged blocks the youngest goes up first.
+    YoungOvertakesOld,
+    /// A staged block counts as durable before the disk was synced.
+    ReplyBeforeGroupSync,
+    /// Files of the staging journal go although blocks wait in them.
+    TrimDropsStaged,
 }
 
 impl Bug {
@@ -61,6 +69,10 @@ impl Bug {
 
     /// Planted too, and not yet found often enough to be asked for in a test.
     pub const ELUSIVE: [Bug; 2] = [Bug::StallBecomesError, Bug::ConflictUnconfirmed];
+
+    /// Those of staged blocks.
+    pub const STAGING: [Bug; 4] =
+        [Bug::TornTailBelieved, Bug::YoungOvertakesOld, Bug::ReplyBeforeGroupSync, Bug::TrimDropsStaged];
 
     /// Those that worlds of one client find.
     pub const ALL: [Bug; 10] = [

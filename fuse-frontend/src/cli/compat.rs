@@ -22,7 +22,7 @@ const SWITCH: bool = false;
 const VALUE: bool = true;
 
 /// Name, whether a value follows, and what becomes of it.
-const OPTIONS: [(&str, bool, Fate); 56] = [
+const OPTIONS: [(&str, bool, Fate); 52] = [
     ("no-syslog", SWITCH, Needless),
     ("no-usage-report", SWITCH, Needless),
     ("force", SWITCH, Needless),
@@ -33,7 +33,6 @@ const OPTIONS: [(&str, bool, Fate); 56] = [
     ("network-interfaces", VALUE, Needless),
     ("backup-skip-trash", SWITCH, Needless),
     ("max-stage-write", VALUE, Needless),
-    ("writeback-threshold-size", VALUE, Needless),
     ("hide-internal", SWITCH, Needless),
     ("open-cache-limit", VALUE, Needless),
     ("backup-meta", VALUE, Tuning),
@@ -47,7 +46,7 @@ const OPTIONS: [(&str, bool, Fate); 56] = [
     ("max-downloads", VALUE, Tuning),
     ("max-readahead", VALUE, Tuning),
     ("prefetch", VALUE, Tuning),
-    ("cache-dir", VALUE, Tuning),
+    ("cache-dir", VALUE, Needless),
     ("cache-mode", VALUE, Tuning),
     ("cache-size", VALUE, Tuning),
     ("cache-items", VALUE, Tuning),
@@ -66,9 +65,6 @@ const OPTIONS: [(&str, bool, Fate); 56] = [
     ("log-id", VALUE, Tuning),
     ("max-deletes", VALUE, Tuning),
     ("atime-mode", VALUE, Refused(&["noatime"], "access times are not kept")),
-    ("upload-delay", VALUE, Refused(&["0", "0s"], "it needs --writeback")),
-    ("upload-hours", VALUE, Refused(&[""], "it needs --writeback")),
-    ("writeback", SWITCH, Refused(&[], "blocks go to the object store before they count as written")),
     ("upload-limit", VALUE, Refused(&["0"], "there are no bandwidth limits yet")),
     ("download-limit", VALUE, Refused(&["0"], "there are no bandwidth limits yet")),
     ("root-squash", VALUE, Refused(&[], "users are not mapped")),
@@ -117,6 +113,11 @@ impl FromArgMatches for Compat {
 }
 
 impl Compat {
+    /// The value of an option that was given.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
+    }
+
     /// The options that do nothing here and should be named in the log; an error where one can't be ignored.
     pub(super) fn judge(&self) -> anyhow::Result<Vec<&'static str>> {
         let mut tuning = Vec::new();
@@ -156,9 +157,8 @@ mod tests {
     fn options_are_ignored_only_where_that_changes_nothing() {
         assert_eq!(judge("x --no-usage-report --backup-meta 0 --sort-dir").unwrap(), Vec::<&str>::new());
         assert_eq!(judge("x --cache-size 10G --backup-meta 1h").unwrap(), ["backup-meta", "cache-size"]);
-        assert!(judge("x --atime-mode noatime --upload-delay 0").is_ok());
+        assert!(judge("x --atime-mode noatime").is_ok());
         for (bad, word) in [
-            ("x --writeback", "--writeback"),
             ("x --atime-mode relatime", "access times"),
             ("x --upload-limit 100", "bandwidth"),
             ("x --max-deletes 0", "--max-deletes"),

@@ -96,6 +96,10 @@ fn text(what: &str, found: &Value, raw: bool) -> String {
         }
     }
     lines.push(format!("{:>7}: {}", "tier", number("tier")));
+    if let Some(waits) = found.get("staged") {
+        let number = |name: &str| waits.get(name).and_then(Value::as_u64).unwrap_or(0);
+        lines.push(format!("{:>7}: {} blocks, {}", "staged", number("blocks"), bytes(number("bytes"))));
+    }
     let mut table = |name: &str, header: &[&str], left: bool| {
         let Some(rows) = found.get(name).and_then(Value::as_array).filter(|rows| !rows.is_empty()) else {
             return;
@@ -137,6 +141,8 @@ mod tests {
         let shown = text("m/d/t", &found, false);
         let begins = "m/d/t :\n  inode: 4\n  files: 1\n   dirs: 0\n length: 2 Bytes\n   size: 4.00 KiB (4096 Bytes)\n   path: /d/t\n   tier: 0\n objects:\n+-";
         assert!(shown.starts_with(begins), "{shown}");
+        let waits = text("f", &json!({ "paths": ["/a"], "staged": { "blocks": 2, "bytes": 10 } }), true);
+        assert!(waits.contains("\n staged: 2 blocks, 10 Bytes"), "{waits}");
         let two = text("f", &json!({ "paths": ["/a", "/b"] }), true);
         assert!(two.contains("  paths:\n\t/a\n\t/b\n"), "{two}");
     }

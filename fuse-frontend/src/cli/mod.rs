@@ -6,6 +6,7 @@ mod clone;
 mod compat;
 mod config;
 mod encoding;
+mod flush;
 mod format;
 mod fsck;
 mod gc;
@@ -14,6 +15,7 @@ mod info;
 mod mount;
 mod quota;
 mod restore;
+mod staging;
 mod status;
 mod umount;
 mod units;
@@ -70,6 +72,8 @@ enum Command {
     /// Unmount, and wait until everything is written.
     #[command(visible_alias = "unmount")]
     Umount(umount::UmountArgs),
+    /// Wait until everything written to a mount, or to a file of it, is in the object store.
+    Flush(flush::FlushArgs),
     /// Show a volume's settings, sessions and usage, as JSON.
     Status(status::StatusArgs),
     /// Look for lost blocks, and for names and nodes that do not fit.
@@ -123,6 +127,7 @@ pub fn run() -> ExitCode {
         // Its log may go to a file.
         Command::Mount(args) => args.run(&cli.global),
         Command::Umount(args) => args.run().map(|()| ExitCode::SUCCESS),
+        Command::Flush(args) => args.run().map(|()| ExitCode::SUCCESS),
         Command::Status(args) => {
             begin_log(&cli.global);
             args.run().map(|()| ExitCode::SUCCESS)

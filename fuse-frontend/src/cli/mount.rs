@@ -1,6 +1,7 @@
 //! `zest mount META-URL MOUNTPOINT`: serves a volume, in the foreground or in the background.
 
 use super::compat::Compat;
+use super::staging::StagingArgs;
 use super::{Global, block_on, format, meta_url, units, version};
 use crate::door::{DoorOptions, Ttl};
 use crate::meta_url::MetaUrl;
@@ -100,6 +101,8 @@ pub(super) struct MountArgs {
     #[arg(long)]
     enable_selinux: bool,
     #[command(flatten)]
+    staging: StagingArgs,
+    #[command(flatten)]
     compat: Compat,
 }
 
@@ -165,6 +168,7 @@ impl MountArgs {
             tracing::warn!("--{option} has no effect in this version");
         }
         let absolute = url.absolute().with_context(|| format!("{url} can't be used"))?;
+        self.staging.check(self.compat.value("cache-dir"))?;
         let point = self.prepare(&url, &absolute, &wishes)?;
         if self.background {
             background::detach();
@@ -248,10 +252,12 @@ impl MountArgs {
                 write_budget: self.buffer_size.unwrap_or(usual.write_budget),
                 memory_cache: self.memory_cache.unwrap_or(usual.memory_cache),
                 codec: None,
+                staging: None,
                 session_info: session_info(&point),
             },
             point,
             subdir,
+            staging: self.staging.plan(self.compat.value("cache-dir")),
             force_unsafe_engine: self.force_unsafe_engine,
             check_storage: self.check_storage,
             door: DoorOptions {

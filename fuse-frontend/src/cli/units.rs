@@ -21,6 +21,11 @@ fn size(text: &str, unit: u8) -> Result<u64, String> {
     if bytes < 9.2e18 { Ok(bytes as u64) } else { Err(format!("{text:?} is too large")) }
 }
 
+/// A size in bytes, if nothing else is said.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    size(text, b'B')
+}
+
 /// A size in KiB, if nothing else is said.
 pub(super) fn kib(text: &str) -> Result<u64, String> {
     size(text, b'K')
@@ -85,6 +90,7 @@ mod tests {
     fn sizes() {
         assert_eq!(kib("4096"), Ok(4 << 20));
         assert_eq!(kib("4M"), Ok(4 << 20));
+        assert_eq!((bytes("4096"), bytes("4K")), (Ok(4096), Ok(4096)));
         assert_eq!(mib("1.5g"), Ok(3 << 29));
         assert_eq!(gib("1"), Ok(1 << 30));
         assert_eq!(gib("512B"), Ok(512));

@@ -1,6 +1,7 @@
 //! How a mount ends: unmounted by somebody, told to by a signal, or dead. One thread hears of all that, and whatever
 //! it was, everything acknowledged is written before the process ends, unless a further signal says not to wait.
 
+use super::staging;
 use crate::door::Door;
 use crate::mount_point::{PointError, leave};
 use anyhow::{Context, anyhow, bail};
@@ -156,6 +157,40 @@ impl End<'_> {
         });
     }
 
+    /// Says what is left to do; answers when to say so again.
+    fn still_storing(&self) -> Duration {
+        let point = self.point.display();
+        match &self.mount.vfs.shared().staging {
+            Some(staging) => {
+                let left = staging::words(staging);
+                crate::log::tell(&format!(
+                    "{point} is unmounted; {left} and go to the object store (a signal leaves them to the next mount)"
+                ));
+                QUIET * 2
+            }
+            None => {
+                crate::log::tell(&format!(
+                    "{point} is unmounted; what was written to it is still being stored (a signal gives that up)"
+                ));
+                Duration::MAX
+            }
+        }
+    }
+
+    /// What it means that the user waits no longer.
+    fn given_up(&self) -> anyhow::Error {
+        let shared = self.mount.vfs.shared();
+        match shared.staging.as_ref().filter(|staging| staging.stats().waiting.blocks > 0) {
+            Some(staging) if !shared.files.any_dirty() => {
+                anyhow!(
+                    "{}: mount the volume again with the same --cache-dir to store them",
+                    staging::words(staging)
+                )
+            }
+            _ => lost("given up at a signal"),
+        }
+    }
+
     /// Writes everything and ends the session. A signal while that lasts gives up.
     pub(super) fn close(&self) -> anyhow::Result<()> {
         let (mount, mut tell) = (Arc::clone(self.mount), Tell(Some(self.events.clone())));
@@ -167,17 +202,11 @@ impl End<'_> {
             match self.heard.recv_timeout(patience) {
                 Ok(Event::Flushed(Ok(()))) => return Ok(()),
                 Ok(Event::Flushed(Err(errno))) => return Err(lost(errno.text())),
-                Ok(Event::Signal) => return Err(lost("given up at a signal")),
+                Ok(Event::Signal) => return Err(self.given_up()),
                 // The door of a forced end, closed after all.
                 Ok(Event::Closed(_)) => {}
                 Ok(Event::Over(why)) => return Err(why.into()),
-                Err(RecvTimeoutError::Timeout) => {
-                    crate::log::tell(&format!(
-                        "{} is unmounted; what was written to it is still being stored (a signal gives that up)",
-                        self.point.display()
-                    ));
-                    patience = Duration::MAX;
-                }
+                Err(RecvTimeoutError::Timeout) => patience = self.still_storing(),
                 Err(RecvTimeoutError::Disconnected) => return Err(lost("input/output error")),
             }
         }

@@ -4,9 +4,16 @@ use serde_json::{Value, json};
 use zest_types::Ino;
 use zest_upkeep::info::{Ask, Info, info};
 use zest_upkeep::whole::Whole;
+use zest_uploader::staging::Tally;
 
-/// Answers `INODE FLAGS` in JSON; `r` is all below a directory, `s` slices. Node 1 is the mount's `root`.
-pub(super) fn answer(whole: &Whole, root: Ino, question: &str) -> String {
+/// Answers `INODE FLAGS` in JSON; `r` is all below a directory, `s` slices. Node 1 is the mount's `root`; `staged` says
+/// what of a file waits.
+pub(super) fn answer(
+    whole: &Whole,
+    root: Ino,
+    staged: impl Fn(Ino) -> Option<Tally>,
+    question: &str,
+) -> String {
     let mut words = question.split(' ');
     let ino = words.next().and_then(|word| word.parse().ok()).map(Ino);
     let flags = words.next().unwrap_or_default();
@@ -17,7 +24,13 @@ pub(super) fn answer(whole: &Whole, root: Ino, question: &str) -> String {
         return failed("the process has no room for an answer");
     };
     match runtime.block_on(info(whole, ino, ask)) {
-        Ok(Some(info)) => shown(&info, ask.raw).to_string(),
+        Ok(Some(info)) => {
+            let mut shown = shown(&info, ask.raw);
+            if let (Value::Object(map), Some(waits)) = (&mut shown, staged(ino)) {
+                map.insert("staged".into(), super::staging::shown(waits));
+            }
+            shown.to_string()
+        }
         Ok(None) => failed("no such file or directory"),
         Err(error) => failed(&error.to_string()),
     }

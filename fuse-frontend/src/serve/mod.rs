@@ -3,9 +3,13 @@
 
 mod clone;
 mod ending;
+mod flush;
 mod info;
+mod staging;
 pub mod subdir;
 mod watch;
+
+pub use staging::StagingPlan;
 
 use crate::control::{self, Listener, Serving};
 use crate::door::{Device, Door, DoorOptions, capabilities, watch_waiters};
@@ -41,6 +45,8 @@ pub struct Plan {
     pub options: zest_vfs::Options,
     /// The user insists on a metadata server that may lose data.
     pub force_unsafe_engine: bool,
+    /// Blocks that wait on a local disk.
+    pub staging: StagingPlan,
     /// The object store is tried first.
     pub check_storage: bool,
     /// What the door does by itself.
@@ -102,7 +108,19 @@ impl Serving for Me {
 
     fn info(&self, question: &str) -> String {
         let Some(engine) = self.engine.upgrade() else { return String::new() };
-        info::answer(&whole::of(engine, self.world.clone(), &self.settings), self.root, question)
+        let staged = |ino| Some(self.mount.upgrade()?.vfs.shared().staging.as_ref()?.of_file(ino));
+        info::answer(&whole::of(engine, self.world.clone(), &self.settings), self.root, staged, question)
+    }
+
+    fn staged(&self) -> String {
+        let Some(mount) = self.mount.upgrade() else { return String::new() };
+        let staging = mount.vfs.shared().staging.as_ref();
+        staging.map(|staging| staging::report(&staging.stats(), staging.place())).unwrap_or_default()
+    }
+
+    fn flush(&self, question: &str) -> String {
+        let Some(vfs) = self.mount.upgrade().map(|mount| mount.vfs.clone()) else { return String::new() };
+        flush::answer(&vfs, question)
     }
 
     fn copy(&self, question: &str, asker: (u32, u32)) -> String {
@@ -124,6 +142,9 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let world = volume.world()?;
     if plan.check_storage {
         try_store(&arbiters, &volume, &world)?;
+    }
+    if !plan.options.read_only {
+        plan.options.staging = staging::open(&plan.staging, &volume, &world)?;
     }
     let mount = Arc::new(begin(&arbiters, &volume, world.clone(), &plan)?);
     let root = subdir::find(&mount.vfs, &plan.subdir, !plan.options.read_only);
@@ -170,7 +191,7 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
 /// Ends the session of a mount that never came to be.
 fn give_up(arbiters: &Arbiters, mount: &Arc<Mount>) {
     let mount = Arc::clone(mount);
-    let ended = arbiters.run(Role::Metadata, move || Box::pin(async move { mount.close().await }));
+    let ended = arbiters.run(Role::Metadata, move || Box::pin(async move { mount.end_session().await }));
     if !matches!(ended, Some(Ok(()))) {
         tracing::warn!("the session of this mount could not be ended: others will end it");
     }
