@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The write-back mode, and a store that is away, on real mounts: kill -9 and power cuts under load, a dead store with
 # and without staging, damaged staged blocks, staged blocks of the original client. Parts can be named as arguments:
-# kill cut away direct damage takeover. ROUNDS: kills; CUTS: power cuts; AWAY: seconds without a store; WRITERS: how
+# kill cut away term direct damage takeover. ROUNDS: kills; CUTS: power cuts; AWAY: seconds without a store; WRITERS: how
 # many wait for it.
 source "$(dirname "$0")/../lib.sh"
 [ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
@@ -143,6 +143,35 @@ part_away() {
   store_down
 }
 
+part_term() {
+  section "TERM: what waits is uploaded; without a store a second one leaves it to the next mount"
+  on_s3
+  fs_mount --writeback --cache-dir "$CACHE" --upload-delay 1h
+  head -c 3000000 /dev/urandom >"$SCRATCH/sample"
+  cp "$SCRATCH/sample" "$MNT/one"
+  sync "$MNT/one"
+  [ "$(waiting "$MNT/one")" -gt 0 ] || fail "nothing waits although it should for an hour"
+  kill -TERM "$FS_PID"
+  wait_gone "$FS_PID" 60 || fail "the server does not end at TERM"
+  [ -z "$(journal_files)" ] || fail "something still waits after TERM"
+  fs_mount --writeback --cache-dir "$CACHE"
+  cp "$SCRATCH/sample" "$MNT/two"
+  store_down
+  cp "$SCRATCH/sample" "$MNT/three"
+  sync "$MNT/three"
+  kill -TERM "$FS_PID"
+  for _ in $(seq 200); do grep -q "go to the object store" "$SCRATCH/server.log" && break; sleep 0.1; done
+  grep -q "go to the object store" "$SCRATCH/server.log" || fail "TERM does not say what it waits for"
+  kill -TERM "$FS_PID"
+  wait_gone "$FS_PID" 60 || fail "the server does not end at a second TERM"
+  grep -q "mount the volume again with the same --cache-dir" "$SCRATCH/server.log" || fail "it is not said what is left"
+  store_up
+  fs_mount --cache-dir "$CACHE"
+  cmp "$SCRATCH/sample" "$MNT/three" || fail "what was left is not there"
+  same_without_cache
+  store_down
+}
+
 part_direct() {
   section "the store is away for $AWAY seconds, without staging: $WRITERS writers wait, readers go on"
   on_s3
@@ -254,6 +283,6 @@ part_takeover() {
   say "$found staged blocks of the original client were taken over"
 }
 
-for part in ${*:-kill cut away direct damage takeover}; do "part_$part"; done
+for part in ${*:-kill cut away term direct damage takeover}; do "part_$part"; done
 say ""
 say "write-back: all right"

@@ -108,7 +108,7 @@ fn begin(
 fn check(dir: &Path) -> anyhow::Result<()> {
     let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(dir);
     let found = rustix::fs::statfs(existing);
-    if found.is_ok_and(|found| IN_MEMORY.contains(&i64::from(found.f_type))) {
+    if found.is_ok_and(|found| IN_MEMORY.contains(&found.f_type)) {
         bail!(
             "{} is in memory, where nothing survives a power cut: name a directory on a disk with --cache-dir",
             dir.display()
