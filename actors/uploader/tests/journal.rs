@@ -304,7 +304,7 @@ fn bytes_of_a_journal_that_are_somebodys_data_are_no_records() {
     let (journal, _) = open(&other, 5).unwrap();
     let data = bytes::Bytes::from(copy);
     let own = Item { data, ..item(77) };
-    let place = journal.append(&[own.clone()]).unwrap()[0];
+    let place = journal.append(&[own]).unwrap()[0];
     drop(journal);
     other.media.lock().kill();
     // Its own head is damaged, so that records are looked for in what follows.

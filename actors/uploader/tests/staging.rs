@@ -218,7 +218,7 @@ fn live_and_crash(seed: u64, dies_in: u64) -> Result<(), String> {
         let life = scene.begin();
         let faults = [Fault::None, Fault::Transient, Fault::LostAnswer, Fault::None];
         let mut draws = Dice(seed + 1);
-        let dead = seed % 3 == 0;
+        let dead = seed.is_multiple_of(3);
         scene.store.choose(move |call, _| {
             let fault =
                 if dead && call.verb == "put" { Fault::Transient } else { faults[draws.below(4) as usize] };
