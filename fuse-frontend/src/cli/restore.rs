@@ -7,7 +7,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use zest_metadata::restore::{Restored, restore};
-use zest_types::{Ino, Name};
+use zest_types::{FileType, Ino, Name, limits};
+use zest_upkeep::quota::recount;
 use zest_upkeep::reclaim::rules;
 use zest_upkeep::trash::hour_of;
 use zest_upkeep::whole::Whole;
@@ -43,10 +44,14 @@ impl RestoreArgs {
         let url = meta_url(&self.url)?;
         let done = block_on(async {
             let volume = Volume::open(&url).await?;
-            let whole = volume.whole()?;
+            let (whole, statistics) = (volume.whole()?, volume.settings.dir_stats);
             let mut done = Vec::new();
             for hour in &self.hours {
-                done.push(self.hour(&whole, hour).await.with_context(|| format!("volume {url}: {hour}")));
+                done.push(
+                    self.hour(&whole, hour, statistics)
+                        .await
+                        .with_context(|| format!("volume {url}: {hour}")),
+                );
             }
             volume.records().sync().await?;
             Ok(done)
@@ -77,13 +82,34 @@ impl RestoreArgs {
         }
     }
 
-    async fn hour(&self, whole: &Whole, hour: &str) -> anyhow::Result<Restored> {
+    async fn hour(&self, whole: &Whole, hour: &str, statistics: bool) -> anyhow::Result<Restored> {
         let name = Name::new(hour.as_bytes()).map_err(|_| anyhow!("no such hour"))?;
         let dir = whole.entry(Ino::TRASH, name).await?;
         let dir = dir.ok_or_else(|| anyhow!("nothing was removed then, or it is gone for good"))?;
         let rules = rules(whole);
         rules.look_for_quotas().await.map_err(|errno| anyhow!("{}", errno.text()))?;
-        restore(&rules, dir, self.put_back).await.map_err(|errno| anyhow!("{}", errno.text()))
+        let directories = directories(whole, dir).await?;
+        let done = restore(&rules, dir, self.put_back).await.map_err(|errno| anyhow!("{}", errno.text()))?;
+        // Their statistics went when they were removed.
+        for dir in directories.into_iter().filter(|_| statistics) {
+            recount(whole, &rules, dir).await?;
+        }
+        Ok(done)
+    }
+}
+
+/// Directories among the entries of an hour.
+async fn directories(whole: &Whole, hour: Ino) -> anyhow::Result<Vec<Ino>> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let batch = whole.entries(hour, after).await?;
+        let complete = batch.len() < limits::READDIR_BATCH;
+        after = batch.last().map(|(name, ..)| name.clone());
+        let dirs = batch.into_iter().filter(|(_, kind, _)| *kind == FileType::Directory);
+        all.extend(dirs.map(|(_, _, ino)| ino));
+        if complete {
+            return Ok(all);
+        }
     }
 }
 
