@@ -10,6 +10,7 @@ want fio fio
 want sqlite3 sqlite3
 want git git
 want setfacl acl
+want getfattr attr
 want chattr e2fsprogs
 want openssl openssl
 want cc build-essential
