@@ -85,6 +85,11 @@ fn begin(
 ) -> Result<Arc<Staging>, StagingError> {
     let what = || place.display().to_string();
     let disk = LocalDisk::create(place).map_err(|error| StagingError::Disk { what: what(), error })?;
+    // Directories may be new, and what is in them is worth nothing without their names.
+    for dir in place.ancestors().skip(1).take(3) {
+        let synced = std::fs::File::open(dir).map_or(Ok(()), |dir| dir.sync_all());
+        synced.map_err(|error| StagingError::Disk { what: dir.display().to_string(), error })?;
+    }
     let names = BlockNames {
         volume: settings.name.clone(),
         hash_prefix: settings.hash_prefix,
