@@ -9,6 +9,7 @@ use actix::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::StreamExt;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -215,13 +216,12 @@ impl Blocks for Mounted {
     }
 
     async fn forget(&self, slice: SliceId, size: u32) {
-        for (block, key) in self.shared.names.of_slice(slice, size) {
+        // Side by side: at the end of a mount there is little time. What is left is found by `gc`.
+        let removals = self.shared.names.of_slice(slice, size).map(|(block, key)| {
             self.shared.tier.remove(&block);
             let asker = Asker { actor: "compactor", subject: slice.0 };
-            let world = self.shared.world.clone();
-            if retrying(world, asker, key, |world, key| world.objects.delete(key)).await.is_err() {
-                return; // what is left is found by `gc`
-            }
-        }
+            retrying(self.shared.world.clone(), asker, key, |world, key| world.objects.delete(key))
+        });
+        futures::stream::iter(removals).buffer_unordered(limits::DELETES).for_each(async |_| ()).await;
     }
 }
