@@ -204,6 +204,33 @@ say "right: frozen while the server throws keys away, and then not any more"
 "$ZEST" umount mnt
 ends 0 "zest umount"
 
+section "a server that comes back without its last changes"
+MAIN_PORT=$REDIS_PORT
+redis_start
+LOSING=redis://127.0.0.1:$REDIS_PORT/1
+"$ZEST" format "$LOSING" losing --bucket objects6 --trash-days 0 >/dev/null 2>&1 || fail "format"
+serve "$LOSING" mnt
+touch mnt/kept
+cli save >/dev/null
+python3 -c 'import os
+for n in range(1500): os.close(os.open(f"mnt/lost-{n}", os.O_CREAT | os.O_WRONLY))'
+given=$(cli -n 1 get nextinode)
+kill -KILL "$REDIS_PID"
+wait "$REDIS_PID" 2>/dev/null || true
+redis-server --port "$REDIS_PORT" --bind 127.0.0.1 --save '' --daemonize no --dir "$SCRATCH/redis-$REDIS_PORT" \
+  >>"$SCRATCH/redis.log" 2>&1 </dev/null &
+EXTRA_PIDS+=($!)
+within 20 touch mnt/after || fail "no changes after the server came back"
+[ -e mnt/kept ] || fail "what the server kept is not shown"
+within 5 test ! -e mnt/lost-0 || fail "what the server lost is still shown"
+next=$(cli -n 1 get nextinode)
+[ "$next" -gt $((given + 1000000)) ] || fail "the next inode is $next, and $given were given out before"
+grep -q 'came back without its last changes' err || fail "nothing said of what was lost: $(tail -n 3 err)"
+say "right: $given inode numbers were given out, and $next is the next one after the server lost some of them"
+"$ZEST" umount mnt
+ends 0 "zest umount"
+REDIS_PORT=$MAIN_PORT
+
 section "posix and content"
 META_URL=redis://127.0.0.1:$REDIS_PORT/3 "$SUITES/pjdfstest.sh"
 META_URL=redis://127.0.0.1:$REDIS_PORT/4 OPS=${OPS:-20000} SEEDS=1 "$SUITES/fsx.sh"

@@ -325,15 +325,19 @@ impl Offload for Nothing {
     }
 }
 
-/// The product's engine, connected.
-async fn engine() -> RedisEngine {
-    let world = World {
+fn bare_world() -> World {
+    World {
         clock: Arc::new(SimClock::new(Duration::ZERO)),
         chance: Arc::new(SimChance::new(7, "engine")),
         offload: Arc::new(Nothing),
         objects: Arc::new(Nothing),
         trace: Arc::new(zest_world::trace::Silent),
-    };
+    }
+}
+
+/// The product's engine, connected.
+async fn engine() -> RedisEngine {
+    let world = bare_world();
     let url = RedisUrl::parse("redis://redis:6379/0").unwrap();
     let dial = Arc::new(SimDial::default());
     for _ in 0..1000 {
@@ -388,4 +392,27 @@ fn numbers_given_out_before_a_lost_tail_are_given_to_nobody_else() {
     });
     assert_eq!(said, "[true, true, true] true 1");
     assert!(fired.contains_key(&Mishap::LostTail));
+}
+
+#[test]
+fn an_answer_lost_while_connecting_is_asked_for_again_and_says_nothing_of_the_server() {
+    let rates = [(Mishap::LostReply, 20), (Mishap::KilledConnection, 20)];
+    let (said, _, fired) = world(12, Model::default(), &rates, |_| async {
+        // The server has to be there first.
+        drop(patiently().await);
+        let world = bare_world();
+        let url = RedisUrl::parse("redis://redis:6379/0").unwrap();
+        let dial = Arc::new(SimDial::default());
+        let (mut right, mut wrong) = (0, Vec::new());
+        for _ in 0..60 {
+            match RedisEngine::connect(&url, dial.clone(), &world, ConnectOptions::default()).await {
+                Ok(engine) if engine.pushes() => right += 1,
+                Ok(_) => wrong.push("believed to tell nothing".to_owned()),
+                Err(error) => wrong.push(error.to_string()),
+            }
+        }
+        format!("{right} {wrong:?}")
+    });
+    assert_eq!(said, "60 []");
+    assert!(fired.values().sum::<u64>() >= 5, "{fired:?}");
 }

@@ -167,6 +167,8 @@ impl MountArgs {
         for option in self.compat.judge()? {
             tracing::warn!("--{option} has no effect in this version");
         }
+        let subdir = subdir::names(self.subdir.as_deref().unwrap_or_default());
+        let subdir = subdir.map_err(|why| anyhow!("--subdir: {why}"))?;
         let absolute = url.absolute().with_context(|| format!("{url} can't be used"))?;
         self.staging.check(self.compat.value("cache-dir"))?;
         let point = self.prepare(&url, &absolute, &wishes)?;
@@ -175,8 +177,6 @@ impl MountArgs {
         }
         let shown = self.point.display().to_string();
         let background = self.background;
-        let subdir = subdir::names(self.subdir.as_deref().unwrap_or_default());
-        let subdir = subdir.map_err(|why| anyhow!("--subdir: {why}"))?;
         let plan = self.plan(absolute, point.clone(), subdir, wishes);
         serve(plan, move |name| match log {
             Some(log) if background => {
