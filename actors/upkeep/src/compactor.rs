@@ -40,8 +40,9 @@ pub struct Crowded {
 #[rtype(result = "()")]
 pub struct End;
 
-/// How long the end of a mount waits for that.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the end of a mount waits for that: a slow store gets to remove what a compaction given up has stored. What
+/// is left after that is found by `gc`.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Compacts chunks of a mount.
 pub struct Compactor {
