@@ -51,13 +51,26 @@ impl Offload for Inline {
     }
 }
 
+/// Objects, and how many milliseconds a change takes.
 #[derive(Default)]
-struct Memory(Mutex<BTreeMap<String, Bytes>>);
+struct Memory(Mutex<BTreeMap<String, Bytes>>, AtomicU64);
+
+impl Memory {
+    fn wait(&self) -> BoxFuture<'static, Result<(), ObjectError>> {
+        let time = Duration::from_millis(self.1.load(Ordering::Relaxed));
+        Box::pin(async move {
+            if !time.is_zero() {
+                tokio::time::sleep(time).await;
+            }
+            Ok(())
+        })
+    }
+}
 
 impl Objects for Memory {
     fn put(&self, key: &str, data: Bytes) -> BoxFuture<'static, Result<(), ObjectError>> {
         self.0.lock().insert(key.into(), data);
-        Box::pin(async { Ok(()) })
+        self.wait()
     }
 
     fn get(&self, key: &str, range: Option<Range<u64>>) -> BoxFuture<'static, Result<Bytes, ObjectError>> {
@@ -71,7 +84,7 @@ impl Objects for Memory {
 
     fn delete(&self, key: &str) -> BoxFuture<'static, Result<(), ObjectError>> {
         self.0.lock().remove(key);
-        Box::pin(async { Ok(()) })
+        self.wait()
     }
 
     fn list(&self, _: &str, _: &str, _: usize) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>> {
@@ -232,5 +245,27 @@ fn readers_and_writers_go_on_while_a_chunk_is_compacted() {
         rig.settled().await;
         assert_eq!(rig.read(file, content.len() + 1).await, content);
         assert!(rig.list(file.0).await.len() < 20);
+    });
+}
+
+#[test]
+fn an_unmount_leaves_nothing_of_a_compaction_that_it_ends() {
+    actix::System::new().block_on(async {
+        let rig = Rig::new(0).await;
+        let file = rig.create().await;
+        for n in 0..6u64 {
+            rig.write(file, n * (5 << 20), &[n as u8 + 1; 100]).await;
+        }
+        // Each of some hundred blocks takes a while to be stored, and longer to be removed than an unmount waits,
+        // were it one after the other.
+        rig.store.1.store(4, Ordering::Relaxed);
+        rig.read(file, 100).await;
+        while rig.store.0.lock().len() < 60 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        rig.store.1.store(20, Ordering::Relaxed);
+        rig.mount.close().await.unwrap();
+        assert_eq!(rig.list(file.0).await.len(), 6, "the test wants it to be ended");
+        assert_eq!(rig.store.0.lock().len(), 6, "blocks of it are left");
     });
 }
