@@ -256,8 +256,7 @@ fn an_unmount_leaves_nothing_of_a_compaction_that_it_ends() {
         for n in 0..6u64 {
             rig.write(file, n * (5 << 20), &[n as u8 + 1; 100]).await;
         }
-        // Each of some hundred blocks takes a while to be stored, and longer to be removed than an unmount waits,
-        // were it one after the other.
+        // Each of some hundred blocks takes a while to be stored and to be removed.
         rig.store.1.store(4, Ordering::Relaxed);
         rig.read(file, 100).await;
         while rig.store.0.lock().len() < 60 {
