@@ -23,10 +23,11 @@ EDGES = {
     "zest-vfs": BASE | {"zest-metadata", "zest-data", "zest-cache", "zest-uploader"},
     "zest-upkeep": BASE | {"zest-metadata", "zest-data", "zest-vfs"},
     "zest-host": BASE,
+    "zest-codec": {"zest-types"},
 }
 ALL_DECIDING = {"zest-metadata", "zest-engines", "zest-data", "zest-cache", "zest-uploader", "zest-vfs", "zest-upkeep"}
-EDGES["zest"] = BASE | ALL_DECIDING | {"zest-host"}
-EDGES["zest-sim"] = BASE | ALL_DECIDING
+EDGES["zest"] = BASE | ALL_DECIDING | {"zest-host", "zest-codec"}
+EDGES["zest-sim"] = BASE | ALL_DECIDING | {"zest-codec"}
 EDGES["zest-scenarios"] = EDGES["zest-sim"] | {"zest-sim"}
 EDGES["zest-fuzz"] = EDGES["zest-scenarios"]
 
