@@ -11,6 +11,7 @@ pub mod log;
 pub mod meta_url;
 pub mod mount_point;
 pub mod mount_table;
+pub mod native;
 pub mod safety;
 pub mod secret;
 pub mod serve;

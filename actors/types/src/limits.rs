@@ -18,6 +18,10 @@ pub const BLOCK_SIZE_RANGE: (u32, u32) = (64 << 10, 16 << 20);
 pub const SHARDS: u32 = 256;
 /// Bytes of a private key's file.
 pub const PRIVATE_KEY_MAX: usize = 64 << 10;
+/// A read or a write that waits is given up for a signal that does not kill after this long, milliseconds.
+pub const INTERRUPT_PATIENCE_MS: u64 = 1_000;
+/// How often those are looked at who got a signal and still wait, milliseconds.
+pub const INTERRUPT_LOOK_MS: u64 = 100;
 /// Bytes of a pooled page of the writer.
 pub const PAGE_SIZE: usize = 64 << 10;
 /// Largest request of the kernel, bytes.

@@ -1,16 +1,20 @@
 //! The VfsActor: runs slow requests as tasks, seals writes that grew old, and keeps slice numbers in stock. What a
 //! task does stands in `slow`.
 
+use crate::ids::SlicePool;
+use crate::interrupt::{Call, Interrupt};
 use crate::reserve::Waiting;
 use crate::shared::Shared;
 use crate::slow::Task;
 use actix::{Actor, AsyncContext, Context, Handler, Message, Supervised, WrapFuture};
 use futures::FutureExt;
+use futures::future::{Either, select};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_metadata::{Counter, SyncRecords, TakeIds};
-use zest_types::{Caller, Errno, Handle, Request, ServeResult, limits};
+use zest_types::{Caller, Errno, Handle, Ino, Request, Response, ServeResult, limits};
 
 /// Takes the answer of a request, once.
 pub type Reply = Box<dyn FnOnce(ServeResult) + Send>;
@@ -23,6 +27,8 @@ pub struct Slow {
     pub caller: Caller,
     /// What.
     pub request: Request<'static>,
+    /// How it hears that whoever asked is called away.
+    pub interrupt: Option<Arc<Interrupt>>,
     /// Where the answer goes.
     pub reply: Reply,
 }
@@ -39,6 +45,8 @@ pub struct SlowWrite {
     pub offset: u64,
     /// The bytes.
     pub payload: Arc<Waiting>,
+    /// How it hears that whoever asked is called away.
+    pub interrupt: Option<Arc<Interrupt>>,
     /// Where the answer goes.
     pub reply: Reply,
 }
@@ -63,18 +71,29 @@ impl VfsActor {
     fn answer(
         &self,
         work: impl Future<Output = ServeResult> + 'static,
+        interrupt: Option<(Arc<Interrupt>, Leave)>,
         reply: Reply,
         ctx: &mut Context<VfsActor>,
     ) {
         let shared = Arc::clone(&self.shared);
         let task = async move {
             // A task that panics answers EIO and takes nothing with it.
-            let result = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
-                shared.world.trace.complain("a request panicked; it was answered with EIO");
-                Err(Errno::EIO)
+            let caught = AssertUnwindSafe(work).catch_unwind().map(|result| {
+                result.unwrap_or_else(|_| {
+                    shared.world.trace.complain("a request panicked; it was answered with EIO");
+                    Err(Errno::EIO)
+                })
             });
-            shared.end_waiting();
-            reply(result);
+            match interrupt {
+                None => {
+                    let result = caught.await;
+                    shared.end_waiting();
+                    reply(result);
+                }
+                Some((interrupt, leave)) => {
+                    answer_or_leave(&shared, Box::pin(caught), &interrupt, leave, reply).await;
+                }
+            }
         };
         ctx.spawn(task.into_actor(self));
     }
@@ -98,6 +117,74 @@ impl VfsActor {
     }
 }
 
+/// What becomes of a request whose asker is called away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    /// It waits and has done nothing yet: it is given up.
+    GiveUp,
+    /// It is done to its end, for nobody; what it opened (this file, or a directory) is closed again.
+    Finish(Option<Ino>),
+}
+
+impl Leave {
+    fn of(request: &Request<'_>) -> Leave {
+        match request {
+            Request::Read { .. } | Request::Write { .. } => Leave::GiveUp,
+            Request::Open { ino, .. } => Leave::Finish(Some(*ino)),
+            _ => Leave::Finish(None),
+        }
+    }
+}
+
+/// Answers with the result, or with `EINTR` before there is one.
+async fn answer_or_leave(
+    shared: &Arc<Shared>,
+    work: impl Future<Output = ServeResult> + Unpin,
+    interrupt: &Interrupt,
+    leave: Leave,
+    reply: Reply,
+) {
+    let call = if leave == Leave::GiveUp { Call::Signal } else { Call::Gone };
+    let work = match select(work, pin!(interrupt.called(call))).await {
+        Either::Left((result, _)) => {
+            shared.end_waiting();
+            return reply(result);
+        }
+        Either::Right(((), work)) => work,
+    };
+    reply(Err(Errno::EINTR));
+    if let Leave::Finish(opened) = leave {
+        close_again(shared, opened, work.await).await;
+    }
+    shared.end_waiting();
+}
+
+/// Nobody heard of this handle, so nobody else will give it back.
+async fn close_again(shared: &Arc<Shared>, opened: Option<Ino>, late: ServeResult) {
+    let request = match (late, opened) {
+        (Ok(Response::Created { ino, handle, .. }), _) | (Ok(Response::Opened { handle, .. }), Some(ino)) => {
+            Request::Release { ino, handle }
+        }
+        (Ok(Response::Opened { handle, .. }), None) => Request::ReleaseDir { ino: Ino::ROOT, handle },
+        _ => return,
+    };
+    let task = Task { shared: Arc::clone(shared), caller: Caller::SYSTEM };
+    if let Err(errno) = task.run(request).await {
+        shared.world.trace.complain(&format!("what a killed process opened was not closed: {errno}"));
+    }
+}
+
+/// Slice numbers that were asked for and are not waited for any more may be asked for again.
+struct Asked<'a>(Option<&'a SlicePool>);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0 {
+            pool.give_up();
+        }
+    }
+}
+
 impl Actor for VfsActor {
     type Context = Context<Self>;
 
@@ -114,7 +201,8 @@ impl Handler<Slow> for VfsActor {
 
     fn handle(&mut self, message: Slow, ctx: &mut Self::Context) {
         let task = Task { shared: Arc::clone(&self.shared), caller: message.caller };
-        self.answer(async move { task.run(message.request).await }, message.reply, ctx);
+        let interrupt = message.interrupt.map(|interrupt| (interrupt, Leave::of(&message.request)));
+        self.answer(async move { task.run(message.request).await }, interrupt, message.reply, ctx);
     }
 }
 
@@ -123,8 +211,9 @@ impl Handler<SlowWrite> for VfsActor {
 
     fn handle(&mut self, message: SlowWrite, ctx: &mut Self::Context) {
         let task = Task { shared: Arc::clone(&self.shared), caller: message.caller };
-        let SlowWrite { handle, offset, payload, reply, .. } = message;
-        self.answer(async move { task.write(handle, offset, payload).await }, reply, ctx);
+        let SlowWrite { handle, offset, payload, interrupt, reply, .. } = message;
+        let interrupt = interrupt.map(|interrupt| (interrupt, Leave::GiveUp));
+        self.answer(async move { task.write(handle, offset, payload).await }, interrupt, reply, ctx);
     }
 }
 
@@ -156,6 +245,7 @@ impl Shared {
     /// Takes a batch of slice numbers into stock.
     pub async fn fetch_ids(&self) -> Result<(), Errno> {
         let epoch = self.slice_ids.epoch();
+        let mut asked = Asked(Some(&self.slice_ids));
         let take = TakeIds { counter: Counter::NextSlice, batch: limits::SLICE_BATCH };
         let batch = match self.links()?.metadata.send(take).await {
             Ok(batch) => batch,
@@ -163,14 +253,12 @@ impl Shared {
         };
         match batch {
             Ok(batch) => {
+                asked.0 = None;
                 self.slice_ids.add(batch, epoch);
                 self.space.notify_waiters();
                 Ok(())
             }
-            Err(errno) => {
-                self.slice_ids.give_up();
-                Err(errno)
-            }
+            Err(errno) => Err(errno),
         }
     }
 }

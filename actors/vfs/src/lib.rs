@@ -10,6 +10,7 @@ pub mod ears;
 pub mod files;
 pub mod handles;
 pub mod ids;
+pub mod interrupt;
 pub mod live;
 pub mod mount;
 mod now;
@@ -24,6 +25,7 @@ pub mod waiters;
 pub use mount::{Mount, Options, Role, Stage, mount};
 
 use actor::{Slow, SlowWrite};
+use interrupt::Interrupt;
 use shared::Shared;
 use std::sync::Arc;
 use zest_types::{Caller, Errno, Request, ServeResult};
@@ -49,9 +51,28 @@ impl Vfs {
         request: Request<'_>,
         reply: impl FnOnce(ServeResult) + Send + 'static,
     ) {
-        if let Some(result) = self.shared.now(caller, &request) {
-            return reply(result);
+        match self.now(caller, &request) {
+            Some(result) => reply(result),
+            None => self.later(caller, request, None, reply),
         }
+    }
+
+    /// The answer, if views and cache have it; otherwise nothing was done.
+    #[must_use]
+    pub fn now(&self, caller: &Caller, request: &Request<'_>) -> Option<ServeResult> {
+        self.shared.now(caller, request)
+    }
+
+    /// Answers a request from an actor's thread when it is done. With `interrupt` it ends early when whoever asked is
+    /// called away: reads and writes that wait are given up; everything else is done to its end, and only the dying
+    /// are not kept waiting for it. `reply` is called exactly once.
+    pub fn later(
+        &self,
+        caller: &Caller,
+        request: Request<'_>,
+        interrupt: Option<Arc<Interrupt>>,
+        reply: impl FnOnce(ServeResult) + Send + 'static,
+    ) {
         let links = match self.shared.links() {
             Ok(links) if links.vfs.connected() => links,
             _ => return reply(Err(Errno::EIO)),
@@ -59,17 +80,15 @@ impl Vfs {
         if !self.shared.begin_waiting() {
             return reply(Err(Errno::EAGAIN));
         }
+        let (caller, reply) = (*caller, Box::new(reply));
         // The number of waiting requests is bounded above, so the mailbox is too.
         match request.keep() {
-            Ok(request) => links.vfs.do_send(Slow { caller: *caller, request, reply: Box::new(reply) }),
+            Ok(request) => links.vfs.do_send(Slow { caller, request, interrupt, reply }),
             Err(write) => match self.shared.reserve.take(write.data) {
-                Some(payload) => links.vfs.do_send(SlowWrite {
-                    caller: *caller,
-                    handle: write.handle,
-                    offset: write.offset,
-                    payload,
-                    reply: Box::new(reply),
-                }),
+                Some(payload) => {
+                    let (handle, offset) = (write.handle, write.offset);
+                    links.vfs.do_send(SlowWrite { caller, handle, offset, payload, interrupt, reply });
+                }
                 None => {
                     self.shared.end_waiting();
                     reply(Err(Errno::ENOMEM));

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::time::Duration;
 use zerocopy::{Immutable, IntoBytes};
 use zest_types::request::Statfs;
-use zest_types::{Attr, Errno, Handle, Ino, Response, ServeResult, limits};
+use zest_types::{Attr, Errno, Handle, Ino, Name, Response, ServeResult, limits};
 
 /// Inode numbers are never used twice, so one generation is enough.
 pub(crate) const GENERATION: u64 = 1;
@@ -23,6 +23,14 @@ const HEAD: usize = size_of::<OutHeader>() + size_of::<StatxOut>();
 pub trait Terms {
     /// How long a name and attributes of a node hold.
     fn valid(&self, ino: Ino, attr: &Attr) -> (Duration, Duration);
+    /// The same for an entry of a listing.
+    fn valid_in(&self, _dir: Ino, _name: &Name, ino: Ino, attr: &Attr) -> (Duration, Duration) {
+        self.valid(ino, attr)
+    }
+    /// The number the kernel knows a node by.
+    fn node(&self, ino: Ino) -> Ino {
+        ino
+    }
     /// How long it holds that a directory has no such name; zero: not at all.
     fn negative(&self, parent: Ino) -> Duration;
     /// Whether the kernel may list this directory by itself until it changes something in it.
@@ -155,11 +163,11 @@ fn success(unique: u64, shape: Shape, response: Response, terms: &impl Terms) ->
         }
         (Shape::Done, Response::Done) => Answer::body(unique, Body::None),
         (Shape::Lookup { .. } | Shape::Entry, Response::Entry { ino, attr }) => {
-            Answer::with(unique, &entry(ino, &attr, terms.valid(ino, &attr)))
+            Answer::with(unique, &entry(terms.node(ino), &attr, terms.valid(ino, &attr)))
         }
         (Shape::Attr, Response::Attr { ino, attr }) => {
             let hold = terms.valid(ino, &attr).1;
-            let attr = convert::attr(ino, &attr);
+            let attr = convert::attr(terms.node(ino), &attr);
             let (attr_valid, attr_valid_nsec) = (hold.as_secs(), hold.subsec_nanos());
             Answer::with(unique, &AttrOut { attr_valid, attr_valid_nsec, dummy: 0, attr })
         }
@@ -172,15 +180,15 @@ fn success(unique: u64, shape: Shape, response: Response, terms: &impl Terms) ->
             Answer::with(unique, &opened(handle, if terms.keep_dir(ino) { kept } else { 0 }))
         }
         (Shape::Created { flags }, Response::Created { ino, attr, handle }) => {
-            let entry = entry(ino, &attr, terms.valid(ino, &attr));
+            let entry = entry(terms.node(ino), &attr, terms.valid(ino, &attr));
             let open = opened(handle, convert::open_reply(flags, false, terms.close_drops_locks()));
             Answer::new(unique, 0, &[entry.as_bytes(), open.as_bytes()], Body::None)
         }
         (Shape::Dirents { size }, Response::Dirents(entries)) => {
-            Answer::body(unique, Body::Bytes(dirents::plain(&entries, size)))
+            Answer::body(unique, Body::Bytes(dirents::plain(&entries, size, terms)))
         }
-        (Shape::DirentsPlus { size }, Response::Dirents(entries)) => {
-            Answer::body(unique, Body::Bytes(dirents::plus(&entries, size, terms)))
+        (Shape::DirentsPlus { dir, size }, Response::Dirents(entries)) => {
+            Answer::body(unique, Body::Bytes(dirents::plus(&entries, dir, size, terms)))
         }
         (shape, response) => return rare(unique, shape, response, terms),
     })
@@ -213,7 +221,7 @@ fn rare(unique: u64, shape: Shape, response: Response, terms: &impl Terms) -> Re
             Answer::with(unique, &LkOut { lk: convert::file_lock(lock.as_ref()) })
         }
         (Shape::Statx, Response::Attr { ino, attr }) => {
-            Answer::with(unique, &statx(ino, &attr, terms.valid(ino, &attr).1))
+            Answer::with(unique, &statx(terms.node(ino), &attr, terms.valid(ino, &attr).1))
         }
         _ => return Err(Misfit),
     })

@@ -176,7 +176,14 @@ fn read_dir(ino: Ino, arg: &ReadIn, plus: bool) -> (Request<'static>, Shape) {
     let (most, smallest) = if plus { (DIRENTS_PLUS, DIRENT_MIN.1) } else { (DIRENTS, DIRENT_MIN.0) };
     let max_entries = (arg.size / smallest).clamp(1, most);
     let request = Request::ReadDir { ino, handle: Handle(arg.fh), offset: arg.offset, max_entries, plus };
-    (request, if plus { Shape::DirentsPlus { size: arg.size } } else { Shape::Dirents { size: arg.size } })
+    (
+        request,
+        if plus {
+            Shape::DirentsPlus { dir: ino, size: arg.size }
+        } else {
+            Shape::Dirents { size: arg.size }
+        },
+    )
 }
 
 fn lock(ino: Ino, arg: &LkIn, wait: bool) -> Result<Request<'static>, Errno> {

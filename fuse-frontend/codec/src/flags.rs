@@ -52,7 +52,7 @@ init_flags! {
     EXPLICIT_INVAL_DATA = 25, yes;
     MAP_ALIGNMENT = 26, no;
     SUBMOUNTS = 27, no;
-    HANDLE_KILLPRIV_V2 = 28, no;
+    HANDLE_KILLPRIV_V2 = 28, yes;
     SETXATTR_EXT = 29, no;
     INIT_EXT = 30, yes;
     INIT_RESERVED = 31, no;

@@ -140,7 +140,7 @@ proptest! {
             holds: at % 2 == 0,
         }).collect();
         let (opcode, shape) = if plus {
-            (Opcode::ReadDirPlus, Shape::DirentsPlus { size })
+            (Opcode::ReadDirPlus, Shape::DirentsPlus { dir: Ino::ROOT, size })
         } else {
             (Opcode::ReadDir, Shape::Dirents { size })
         };

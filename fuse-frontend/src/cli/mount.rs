@@ -5,7 +5,7 @@ use super::staging::StagingArgs;
 use super::{Global, block_on, format, meta_url, units, version};
 use crate::door::{DoorOptions, Ttl};
 use crate::meta_url::MetaUrl;
-use crate::serve::{Plan, serve, subdir};
+use crate::serve::{DoorKind, Plan, serve, subdir};
 use crate::volume::{VolumeError, stored_settings};
 use crate::{background, log, mount_point};
 use anyhow::{Context, anyhow, bail};
@@ -68,8 +68,8 @@ pub(super) struct MountArgs {
     /// wrote is then seen late.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0")]
     open_cache: Duration,
-    /// Locks set with fcntl hold for all clients of the volume, on a metadata server; without it they hold inside this
-    /// mount. Locks set with flock always hold inside this mount only.
+    /// With fuser's door: locks set with fcntl hold for all clients of the volume, on a metadata server; without it they
+    /// hold inside this mount, as locks set with flock always do there. With our own door both kinds hold for all.
     #[arg(long)]
     posix_locks: bool,
     /// How often to tell the metadata server that this mount lives, and to look at the volume's settings; all who
@@ -100,6 +100,12 @@ pub(super) struct MountArgs {
     /// Serve the attribute security.selinux.
     #[arg(long)]
     enable_selinux: bool,
+    /// The way from the kernel: our own over /dev/fuse (dev), or the library fuser's.
+    #[arg(long, value_name = "DOOR", value_enum, default_value_t)]
+    door: DoorKind,
+    /// Record what kernel and door say to each other into a new file, file contents included; only with --door dev.
+    #[arg(long, value_name = "FILE", hide = true)]
+    record: Option<PathBuf>,
     #[command(flatten)]
     staging: StagingArgs,
     #[command(flatten)]
@@ -260,6 +266,8 @@ impl MountArgs {
             staging: self.staging.plan(self.compat.value("cache-dir")),
             force_unsafe_engine: self.force_unsafe_engine,
             check_storage: self.check_storage,
+            kind: self.door,
+            record: self.record,
             door: DoorOptions {
                 ttl,
                 told: shared.then_some(told),

@@ -1,8 +1,8 @@
 //! How each kind of answer is told to the kernel.
 
 use super::convert::{self, Root};
+use super::misfit;
 use super::term::Term;
-use super::{ioctl, misfit};
 use fuser::{
     Errno, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs,
@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
+use zest_codec::ioctl;
 use zest_types::request::{Dirent, Statfs};
 use zest_types::{Attr, Ino, Name, Response, Time, limits};
 

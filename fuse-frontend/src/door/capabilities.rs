@@ -18,9 +18,9 @@ pub const WANTED: InitFlags = InitFlags::FUSE_ASYNC_DIO
     .union(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
 
 /// Requests the kernel may have under way that nobody waits for: read-ahead and asynchronous direct I/O.
-const BACKGROUND: u16 = 128;
+pub(crate) const BACKGROUND: u16 = 128;
 /// From this many on the kernel takes its time to add more.
-const CONGESTED: u16 = 96;
+pub(crate) const CONGESTED: u16 = 96;
 
 /// Beside that where others change the volume, too.
 pub const WANTED_SHARED: InitFlags = WANTED.union(InitFlags::FUSE_AUTO_INVAL_DATA);

@@ -22,14 +22,14 @@ pub(super) fn attribute(name: &OsStr) -> Result<Name, Errno> {
 
 /// The directory the kernel knows as node 1. What lies above it is out of its sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Root(pub(super) Ino);
+pub(crate) struct Root(pub(crate) Ino);
 
 impl Root {
-    pub(super) fn inward(self, ino: INodeNo) -> Ino {
+    pub(crate) fn inward(self, ino: INodeNo) -> Ino {
         if ino == INodeNo::ROOT { self.0 } else { Ino(ino.0) }
     }
 
-    pub(super) fn outward(self, ino: Ino) -> INodeNo {
+    pub(crate) fn outward(self, ino: Ino) -> INodeNo {
         if ino == self.0 { INodeNo::ROOT } else { INodeNo(ino.0) }
     }
 }

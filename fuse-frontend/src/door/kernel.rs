@@ -1,6 +1,6 @@
 //! Every request of the kernel, one handler each: its words are translated and passed on.
 
-use super::{Door, answer, capabilities, convert, guard, ioctl, kernel_errno};
+use super::{Door, answer, capabilities, convert, guard, kernel_errno, xattr_gate};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
+use zest_codec::ioctl;
 use zest_types::request::{Request, SetAttr};
 use zest_types::{Errno, Handle};
 
@@ -26,34 +27,9 @@ fn handle(fh: FileHandle) -> Handle {
     Handle(fh.0)
 }
 
-/// What is wanted of an extended attribute.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
-    Read,
-    Change,
-}
-
 impl Door {
-    /// The error that ends a request about an extended attribute before `vfs` is asked. Rules and labels nobody
-    /// keeps here are *not supported* and not merely *absent*: programs that ask for them with every file, `ls -l`
-    /// among them, stop asking then.
-    fn xattr_gate(&self, name: &OsStr, wish: Wish) -> Result<(), Errno> {
-        let rule = name.as_bytes().starts_with(b"system.posix_acl_") && self.vfs.shared().acl;
-        if !self.options.xattr && !rule {
-            // Said once: the kernel does not ask again.
-            return Err(Errno::ENOSYS);
-        }
-        match name.as_bytes() {
-            // The kernel itself asks for this one, with each write.
-            b"security.capability" if !self.options.capability_xattr => {
-                Err(if wish == Wish::Read { Errno::ENODATA } else { Errno::ENOTSUP })
-            }
-            b"security.selinux" if !self.options.selinux_xattr => Err(Errno::ENOTSUP),
-            b"system.posix_acl_access" | b"system.posix_acl_default" if !self.vfs.shared().acl => {
-                Err(Errno::ENOTSUP)
-            }
-            _ => Ok(()),
-        }
+    fn xattr_gate(&self, name: &OsStr, change: bool) -> Result<(), Errno> {
+        xattr_gate(&self.options, self.vfs.shared().acl, name.as_bytes(), change)
     }
 }
 
@@ -404,7 +380,7 @@ impl Filesystem for Door {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let request = self.xattr_gate(name, Wish::Change).and_then(|()| {
+        let request = self.xattr_gate(name, true).and_then(|()| {
             Ok(Request::SetXattr {
                 ino: self.root.inward(ino),
                 name: convert::attribute(name)?,
@@ -416,7 +392,7 @@ impl Filesystem for Door {
     }
 
     fn getxattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let request = self.xattr_gate(name, Wish::Read).and_then(|()| {
+        let request = self.xattr_gate(name, false).and_then(|()| {
             Ok(Request::GetXattr { ino: self.root.inward(ino), name: convert::attribute(name)? })
         });
         self.ask("getxattr", asker, request, reply, answer::xattr("getxattr", size));
@@ -424,13 +400,13 @@ impl Filesystem for Door {
 
     fn listxattr(&self, asker: &Asker, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let request = self
-            .xattr_gate(OsStr::new(""), Wish::Read)
+            .xattr_gate(OsStr::new(""), false)
             .map(|()| Request::ListXattr { ino: self.root.inward(ino) });
         self.ask("listxattr", asker, request, reply, answer::xattr("listxattr", size));
     }
 
     fn removexattr(&self, asker: &Asker, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let request = self.xattr_gate(name, Wish::Change).and_then(|()| {
+        let request = self.xattr_gate(name, true).and_then(|()| {
             Ok(Request::RemoveXattr { ino: self.root.inward(ino), name: convert::attribute(name)? })
         });
         self.ask("removexattr", asker, request, reply, answer::done("removexattr"));

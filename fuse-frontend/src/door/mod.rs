@@ -7,22 +7,24 @@ pub mod capabilities;
 mod convert;
 mod device;
 mod interrupts;
-mod ioctl;
 mod kernel;
 mod term;
 mod told;
+mod xattr;
 
 pub use backchannel::{Backchannel, Kernel};
 pub use device::Device;
 pub use interrupts::watch as watch_waiters;
 
-use convert::Root;
+pub(crate) use convert::Root;
+pub(crate) use term::{Lasting, Term};
+pub(crate) use xattr::xattr_gate;
+
 use fuser::Errno as KernelErrno;
 use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use term::{Lasting, Term};
 use zest_types::{Caller, Errno, Ino, Name, Request, Response, limits};
 use zest_vfs::Vfs;
 
@@ -118,16 +120,7 @@ impl Door {
     /// A door to this volume.
     #[must_use]
     pub fn new(vfs: Vfs, options: DoorOptions) -> Door {
-        let shared = vfs.shared();
-        let longest = options.told.map_or(Duration::ZERO, |ttl| {
-            [ttl.entry, ttl.dir_entry, ttl.negative].into_iter().fold(ttl.attr, Duration::max)
-        });
-        let (files, clock) = (Arc::clone(&shared.files), Arc::clone(&shared.world.clock));
-        let back = Arc::new(Backchannel::new(files, clock, longest));
-        let lasting = options.told.map(|ttl| {
-            shared.ears.pass_on(Arc::clone(&back) as _);
-            Lasting { back: Arc::clone(&back), shared: Arc::clone(shared), ttl }
-        });
+        let (back, lasting) = way_back(&vfs, &options);
         Door { root: Root(options.root), vfs, options, back, lasting }
     }
 
@@ -178,20 +171,40 @@ impl Door {
     }
 }
 
+/// The way back into the kernel of a mount with these options, and what may be told for long because of it.
+pub(crate) fn way_back(vfs: &Vfs, options: &DoorOptions) -> (Arc<Backchannel>, Option<Lasting>) {
+    let shared = vfs.shared();
+    let longest = options.told.map_or(Duration::ZERO, |ttl| {
+        [ttl.entry, ttl.dir_entry, ttl.negative].into_iter().fold(ttl.attr, Duration::max)
+    });
+    let (files, clock) = (Arc::clone(&shared.files), Arc::clone(&shared.world.clock));
+    let back = Arc::new(Backchannel::new(files, clock, longest));
+    let lasting = options.told.map(|ttl| {
+        shared.ears.pass_on(Arc::clone(&back) as _);
+        Lasting { back: Arc::clone(&back), shared: Arc::clone(shared), ttl }
+    });
+    (back, lasting)
+}
+
 impl Drop for Door {
     fn drop(&mut self) {
         self.back.close();
     }
 }
 
-/// The kernel's error for one of ours, and what the log says about it. The only place where they meet.
+/// The kernel's error for one of ours. The only place where `fuser`'s and ours meet.
 fn kernel_errno(what: &'static str, errno: Errno) -> KernelErrno {
+    log_errno(what, errno);
+    KernelErrno::from_i32(errno.number())
+}
+
+/// What the log says about an error, whichever door it leaves through.
+pub(crate) fn log_errno(what: &'static str, errno: Errno) {
     match errno {
         Errno::EIO | Errno::ESTALE | Errno::ETIMEDOUT => tracing::warn!("{what} failed: {errno}"),
         Errno::ENOSPC | Errno::EDQUOT | Errno::ENOMEM => tracing::info!("{what} failed: {errno}"),
         _ => tracing::trace!("{what}: {errno}"),
     }
-    KernelErrno::from_i32(errno.number())
 }
 
 /// Runs a handler; a panic in it ends the request (its reply, dropped, is an input/output error), not the mount.

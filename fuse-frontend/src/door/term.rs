@@ -10,16 +10,16 @@ use zest_vfs::shared::Shared;
 
 /// Where the kernel can be told to forget.
 #[derive(Clone)]
-pub(super) struct Lasting {
-    pub(super) back: Arc<Backchannel>,
-    pub(super) shared: Arc<Shared>,
+pub(crate) struct Lasting {
+    pub(crate) back: Arc<Backchannel>,
+    pub(crate) shared: Arc<Shared>,
     /// How long it may believe then.
-    pub(super) ttl: Ttl,
+    pub(crate) ttl: Ttl,
 }
 
 /// The term of one answer.
-pub(super) struct Term {
-    pub(super) root: Root,
+pub(crate) struct Term {
+    pub(crate) root: Root,
     /// How long the kernel may believe what nobody would take back.
     ttl: Ttl,
     /// What was heard when the request began.
@@ -30,7 +30,7 @@ pub(super) struct Term {
 
 impl Term {
     /// To be made before the request is served.
-    pub(super) fn new(root: Root, ttl: Ttl, lasting: Option<&Lasting>, name: Option<(Ino, Name)>) -> Term {
+    pub(crate) fn new(root: Root, ttl: Ttl, lasting: Option<&Lasting>, name: Option<(Ino, Name)>) -> Term {
         // Where nobody tells of changes there is nothing to wait for.
         let lasting = lasting.filter(|lasting| lasting.shared.views.hears());
         let lasting = lasting.map(|lasting| (lasting.clone(), lasting.back.told.heard()));
@@ -38,13 +38,13 @@ impl Term {
     }
 
     /// How long the name that was asked about and the attributes hold.
-    pub(super) fn valid(&self, ino: Ino, attr: &Attr) -> (Duration, Duration) {
+    pub(crate) fn valid(&self, ino: Ino, attr: &Attr) -> (Duration, Duration) {
         self.valid_as(self.name.as_ref().map(|(dir, name)| (*dir, name)), ino, attr)
     }
 
     /// The same for any name. The trash fills and empties behind the kernel's back, so nothing about it holds for any
     /// time.
-    pub(super) fn valid_as(&self, name: Option<(Ino, &Name)>, ino: Ino, attr: &Attr) -> (Duration, Duration) {
+    pub(crate) fn valid_as(&self, name: Option<(Ino, &Name)>, ino: Ino, attr: &Attr) -> (Duration, Duration) {
         if ino.is_trash() || attr.parent.is_trash() {
             return (Duration::ZERO, Duration::ZERO);
         }
@@ -61,7 +61,7 @@ impl Term {
     }
 
     /// How long it holds that nobody has the name that was asked about; `None`: not at all.
-    pub(super) fn nobody(&self) -> Option<Duration> {
+    pub(crate) fn nobody(&self) -> Option<Duration> {
         let (dir, name) = self.name.as_ref().filter(|(dir, _)| !dir.is_trash())?;
         let long = self.lasting.as_ref().and_then(|(lasting, since)| {
             let now = lasting.shared.mono();

@@ -1,10 +1,8 @@
 //! What a mount does when it is asked for a copy: `FROM PARENT NAME KEEP UMASK`, the name in hexadecimal. Everything
 //! written before is in the copy; the kernel forgets what it knew of the name. What it takes is `vfs`'s business.
 
-use fuser::{INodeNo, Notifier};
+use crate::door::Kernel;
 use serde_json::json;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use zest_metadata::clone::Job;
 use zest_types::{Caller, Ino, Name};
 use zest_vfs::Mount;
@@ -13,7 +11,7 @@ use zest_vfs::Mount;
 pub(super) fn answer(
     mount: &Mount,
     root: Ino,
-    kernel: Option<&Notifier>,
+    kernel: Option<&dyn Kernel>,
     question: &str,
     (uid, gid): (u32, u32),
 ) -> String {
@@ -22,16 +20,16 @@ pub(super) fn answer(
         return failed("the process has no room for a copy");
     };
     let caller = Caller { uid, gid, pid: 0, check: true };
-    let (parent, name) = (job.parent, job.name.clone());
     for ino in [&mut job.from, &mut job.parent] {
         *ino = if *ino == Ino::ROOT { root } else { *ino };
     }
+    let (parent, name) = (job.parent, job.name.clone());
     match runtime.block_on(mount.vfs.shared().copy(caller, job, root)) {
         Ok(ino) => {
             if let Some(kernel) = kernel {
                 // What it does not know it need not forget.
-                let _ = kernel.inval_entry(INodeNo(parent.0), OsStr::from_bytes(name.as_bytes()));
-                let _ = kernel.inval_inode(INodeNo(parent.0), 0, 0);
+                let _ = kernel.forget_name(parent, &name);
+                let _ = kernel.forget_pages(parent, 0, 0);
             }
             json!({ "inode": ino.0 }).to_string()
         }

@@ -1,11 +1,10 @@
 //! How a mount ends: unmounted by somebody, told to by a signal, or dead. One thread hears of all that, and whatever
 //! it was, everything acknowledged is written before the process ends, unless a further signal says not to wait.
 
+use super::doors::OpenDoor;
 use super::staging;
-use crate::door::Door;
 use crate::mount_point::{PointError, leave};
 use anyhow::{Context, anyhow, bail};
-use fuser::Session;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::path::Path;
@@ -50,9 +49,9 @@ impl Drop for RunningDoor {
 }
 
 /// Lets the door in; tells when it is closed.
-pub(super) fn run_door(session: Session<Door>, events: Sender<Event>) -> anyhow::Result<RunningDoor> {
+pub(super) fn run_door(door: OpenDoor, events: Sender<Event>) -> anyhow::Result<RunningDoor> {
     let thread = std::thread::Builder::new().name("zest-door".into()).spawn(move || {
-        let _ = events.send(Event::Closed(session.run()));
+        let _ = events.send(Event::Closed(door.run()));
     });
     Ok(RunningDoor(Some(thread.context("the door's thread can't be started")?)))
 }

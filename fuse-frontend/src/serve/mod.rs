@@ -2,6 +2,7 @@
 //! other; how it ends is in `ending`.
 
 mod clone;
+mod doors;
 mod ending;
 mod flush;
 mod info;
@@ -9,17 +10,19 @@ mod staging;
 pub mod subdir;
 mod watch;
 
+pub use doors::DoorKind;
 pub use staging::StagingPlan;
 
 use crate::control::{self, Listener, Serving};
-use crate::door::{Device, Door, DoorOptions, capabilities, watch_waiters};
+use crate::door::{Device, Door, DoorOptions, Kernel, capabilities, watch_waiters};
 use crate::meta_url::MetaUrl;
 use crate::mount_point::leave;
 use crate::mount_table::mounted_at;
 use crate::safety::{Finding, Verdict, verdict};
 use crate::volume::{Volume, VolumeError, gate, status, whole};
 use anyhow::{Context, anyhow, bail};
-use fuser::{Config, MountOption, Notifier, Session, SessionACL};
+use doors::OpenDoor;
+use fuser::{Config, MountOption, Session, SessionACL};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -49,6 +52,10 @@ pub struct Plan {
     pub staging: StagingPlan,
     /// The object store is tried first.
     pub check_storage: bool,
+    /// Which door.
+    pub kind: DoorKind,
+    /// Requests and answers are recorded into this file.
+    pub record: Option<PathBuf>,
     /// What the door does by itself.
     pub door: DoorOptions,
     /// Options for the kernel, beside those every mount has.
@@ -86,7 +93,7 @@ struct Me {
     root: Ino,
     mount: Weak<Mount>,
     /// Set while the door is open.
-    kernel: OnceLock<Notifier>,
+    kernel: OnceLock<Arc<dyn Kernel>>,
 }
 
 impl Serving for Me {
@@ -125,7 +132,9 @@ impl Serving for Me {
 
     fn copy(&self, question: &str, asker: (u32, u32)) -> String {
         match self.mount.upgrade() {
-            Some(mount) => clone::answer(&mount, self.root, self.kernel.get(), question, asker),
+            Some(mount) => {
+                clone::answer(&mount, self.root, self.kernel.get().map(|kernel| &**kernel), question, asker)
+            }
             None => String::new(),
         }
     }
@@ -160,8 +169,14 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     };
     let (events, heard) = mpsc::channel();
     ending::catch_signals(events.clone())?;
-    let session = open_door(&mount, &volume, &plan).inspect_err(|_| give_up(&arbiters, &mount))?;
-    let _first = me.kernel.set(session.notifier());
+    let session = match plan.kind {
+        DoorKind::Dev => doors::open_native(&mount, &volume, &plan).map(OpenDoor::Native),
+        DoorKind::Auto | DoorKind::Fuser => open_door(&mount, &volume, &plan).map(OpenDoor::Fuser),
+    };
+    let session = session.inspect_err(|_| give_up(&arbiters, &mount))?;
+    if let Ok(kernel) = session.kernel(plan.door.root) {
+        let _first = me.kernel.set(kernel);
+    }
     let session = ending::run_door(session, events.clone())?;
     let listener = Listener::start(&names(&plan), Arc::new(me));
     watch(&arbiters, &volume, &mount, &plan, findings, events.clone());
@@ -305,11 +320,16 @@ fn begin(
     }
 }
 
+/// The name of the mount's source.
+fn source(plan: &Plan, volume: &Volume) -> String {
+    plan.source.clone().unwrap_or_else(|| format!("ZestFS:{}", volume.settings.name))
+}
+
 fn open_door(mount: &Arc<Mount>, volume: &Volume, plan: &Plan) -> anyhow::Result<Session<Door>> {
     let mut config = Config::default();
     capabilities::threads(&mut config);
     config.acl = if plan.allow_other { SessionACL::All } else { SessionACL::Owner };
-    let source = plan.source.clone().unwrap_or_else(|| format!("ZestFS:{}", volume.settings.name));
+    let source = source(plan, volume);
     config.mount_options = vec![
         MountOption::FSName(source),
         // The library passes its own kind of subtype to the helper only; this one the kernel takes, too.

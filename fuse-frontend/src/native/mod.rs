@@ -1,0 +1,24 @@
+//! Our own door for Linux: the kernel's bytes are read and written here, without a library between. The codec is pure
+//! (`zest_codec`); this is what carries its bytes, and what fuser's door can't do: interrupts, both kinds of locks
+//! told apart, answers gathered from where they lie. Like every door it translates and decides nothing.
+
+mod buffer;
+mod device;
+mod door;
+mod kernel;
+mod mounting;
+mod pending;
+mod privileges;
+mod process;
+mod recorder;
+mod session;
+mod terms;
+mod wish;
+
+pub use device::Device;
+pub use door::{NativeDoor, Options};
+pub use kernel::NativeKernel;
+pub use mounting::{MountPlan, Mounted};
+pub use recorder::Recorder;
+pub use session::{Handler, Reply, Session};
+pub use wish::wish;

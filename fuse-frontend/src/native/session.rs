@@ -1,0 +1,240 @@
+//! A session with the kernel: agreeing at INIT, then threads that read requests and hand them to whoever serves them.
+//! Promises that each request is answered exactly once. Knows nothing of files.
+
+use super::buffer::Buffer;
+use super::device::Device;
+use super::mounting::Mounted;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use zest_codec::init::{Agreement, Verdict, Wish, negotiate};
+use zest_codec::{Answer, Dialect, Fault, Incoming, Opcode, Operation, decode, refuse};
+use zest_types::{Errno, limits};
+
+/// `EPROTO`: the kernel speaks a version nobody here knows.
+const EPROTO: i32 = 71;
+
+/// Serves requests.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers a request, now or later, from any thread.
+    fn handle(&self, incoming: &Incoming<'_>, reply: Reply);
+
+    /// Hears what wants no answer: nodes the kernel lets go of, and interrupts.
+    fn told(&self, _incoming: &Incoming<'_>) {}
+}
+
+/// The answer to one request. Dropped without one, it is an input/output error.
+pub struct Reply {
+    device: Arc<Device>,
+    unique: u64,
+    opcode: Opcode,
+    open: bool,
+}
+
+impl Reply {
+    /// The number of the request.
+    #[must_use]
+    pub fn unique(&self) -> u64 {
+        self.unique
+    }
+
+    /// Which request it is.
+    #[must_use]
+    pub fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+
+    /// Sends the answer.
+    pub fn send(mut self, answer: &Answer) {
+        self.open = false;
+        self.write(answer);
+    }
+
+    /// Sends an error.
+    pub fn refuse(self, errno: Errno) {
+        let answer = refuse(self.unique, errno.number());
+        self.send(&answer);
+    }
+
+    fn write(&self, answer: &Answer) {
+        let Err(error) = self.device.send(answer) else { return };
+        let name = self.opcode.text();
+        match error.kind() {
+            // Whoever asked is gone, or the whole mount is.
+            io::ErrorKind::NotFound => tracing::trace!("nobody waits for the answer to {name} any more"),
+            _ if error.raw_os_error() == Some(libc::ENODEV) => {}
+            _ => {
+                tracing::error!("the kernel does not take the answer to {name}: {error}");
+                let _ = self.device.send(&refuse(self.unique, Errno::EIO.number()));
+            }
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if self.open {
+            tracing::error!("{} was not answered: it becomes an input/output error", self.opcode.text());
+            self.write(&refuse(self.unique, Errno::EIO.number()));
+        }
+    }
+}
+
+/// A session that agreed with the kernel and waits to be run.
+pub struct Session<H> {
+    handler: Arc<H>,
+    device: Arc<Device>,
+    agreement: Agreement,
+    threads: usize,
+    // Dropped last: unmounts if the kernel has not done so.
+    _mounted: Option<Mounted>,
+}
+
+impl<H: Handler> Session<H> {
+    /// Agrees with the kernel over a descriptor that is connected.
+    pub fn begin(
+        handler: Arc<H>,
+        device: Device,
+        mounted: Option<Mounted>,
+        wish: &Wish,
+        threads: usize,
+    ) -> io::Result<Session<H>> {
+        let agreement = agree(&device, wish)?;
+        for missing in agreement.missing.names() {
+            tracing::info!("the kernel does not know {missing}");
+        }
+        tracing::debug!("FUSE 7.{} with {:?}", agreement.minor, agreement.flags.names().collect::<Vec<_>>());
+        Ok(Session {
+            handler,
+            device: Arc::new(device),
+            agreement,
+            threads: threads.max(1),
+            _mounted: mounted,
+        })
+    }
+
+    /// What was agreed on.
+    #[must_use]
+    pub fn agreement(&self) -> &Agreement {
+        &self.agreement
+    }
+
+    /// Who serves.
+    #[must_use]
+    pub fn handler(&self) -> &Arc<H> {
+        &self.handler
+    }
+
+    /// A way to tell the kernel things unasked, for a thread that answers no requests.
+    #[must_use]
+    pub fn device(&self) -> Arc<Device> {
+        Arc::clone(&self.device)
+    }
+
+    /// Serves until the mount is gone.
+    pub fn run(self) -> io::Result<()> {
+        let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
+        for number in 1..self.threads {
+            let device = match self.device.another() {
+                Ok(device) => Arc::new(device),
+                Err(error) => {
+                    tracing::warn!(
+                        "{} of {} threads read requests: {error}",
+                        threads.len() + 1,
+                        self.threads
+                    );
+                    break;
+                }
+            };
+            threads.push(self.reader(device, number)?);
+        }
+        let first = self.reader(Arc::clone(&self.device), 0)?;
+        let results = std::iter::once(first).chain(threads).map(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(_) => Err(io::Error::other("a thread of the door panicked")),
+        });
+        results.fold(Ok(()), |all, result| all.and(result))
+    }
+
+    fn reader(&self, device: Arc<Device>, number: usize) -> io::Result<JoinHandle<io::Result<()>>> {
+        let (handler, dialect) = (Arc::clone(&self.handler), self.agreement.dialect);
+        let max_write = self.agreement.max_write;
+        let read = move || serve(&*handler, &device, dialect, max_write);
+        std::thread::Builder::new().name(format!("zest-door-{number}")).spawn(read)
+    }
+}
+
+/// Reads requests until there are none any more.
+fn serve<H: Handler>(handler: &H, device: &Arc<Device>, dialect: Dialect, max_write: u32) -> io::Result<()> {
+    let mut buffer = Buffer::new(max_write);
+    loop {
+        let len = device.read(buffer.room())?;
+        if len == 0 {
+            return Ok(());
+        }
+        one(handler, device, buffer.filled(len), dialect);
+    }
+}
+
+/// One request. A panic in its handler ends the request (its reply, dropped, is an input/output error), not the mount.
+fn one<H: Handler>(handler: &H, device: &Arc<Device>, bytes: &[u8], dialect: Dialect) {
+    let incoming = match decode(bytes, dialect) {
+        Ok(incoming) => incoming,
+        Err(Fault::NoHeader) => {
+            return tracing::error!("{} bytes from the kernel are no request", bytes.len());
+        }
+        Err(Fault::Refused { unique, opcode, errno }) => {
+            tracing::debug!("request {opcode} of {} bytes is refused: {errno}", bytes.len());
+            // Nobody waits, where the kernel takes no answer.
+            let _ = device.send(&refuse(unique, errno.number()));
+            return;
+        }
+    };
+    let opcode = incoming.operation.opcode();
+    let caught = catch_unwind(AssertUnwindSafe(|| match incoming.operation {
+        Operation::Forget(_)
+        | Operation::BatchForget(_)
+        | Operation::Interrupt(_)
+        | Operation::NotifyReply { .. } => handler.told(&incoming),
+        _ => {
+            let (device, unique) = (Arc::clone(device), incoming.header.unique);
+            handler.handle(&incoming, Reply { device, unique, opcode, open: true });
+        }
+    }));
+    if caught.is_err() {
+        tracing::error!("{} panicked: it is answered with an input/output error", opcode.text());
+    }
+}
+
+/// Answers INIT, the first request of all.
+fn agree(device: &Device, wish: &Wish) -> io::Result<Agreement> {
+    let mut buffer = Buffer::new(limits::MAX_IO);
+    loop {
+        let len = device.read(buffer.room())?;
+        if len == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "unmounted before it could be used"));
+        }
+        let (header, init) = match decode(buffer.filled(len), Dialect::default()) {
+            Ok(Incoming { header, operation: Operation::Init(init), .. }) => (header, init),
+            Ok(other) => {
+                device.send(&refuse(other.header.unique, Errno::EIO.number()))?;
+                continue;
+            }
+            Err(_) => return Err(io::Error::other("the kernel's first word is no FUSE request")),
+        };
+        match negotiate(&init, wish) {
+            Verdict::Agreed(out, agreement) => {
+                device.send(&Answer::with(header.unique, &out))?;
+                return Ok(agreement);
+            }
+            Verdict::Again(out) => device.send(&Answer::with(header.unique, &out))?,
+            Verdict::TooOld => {
+                device.send(&refuse(header.unique, EPROTO))?;
+                let version = format!("{}.{}", init.major, init.minor);
+                let why = format!("the kernel speaks FUSE {version}, and 7.31 (Linux 5.4) is needed");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+            }
+        }
+    }
+}

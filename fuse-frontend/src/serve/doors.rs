@@ -1,0 +1,94 @@
+//! Which door a mount gets, and how it is opened.
+
+use super::{Plan, explain, source};
+use crate::door::{self, Door, Kernel, capabilities};
+use crate::native::{self, Device, MountPlan, NativeDoor, Recorder};
+use crate::volume::Volume;
+use anyhow::Context;
+use fuser::{MountOption, Session};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use zest_types::Ino;
+use zest_vfs::Mount;
+
+/// The ways from the kernel to a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum DoorKind {
+    /// Whichever is the best here.
+    #[default]
+    Auto,
+    /// Our own, over the kernel's device.
+    Dev,
+    /// The portable one, of the library fuser.
+    Fuser,
+}
+
+/// A door that is open; nobody has come through yet.
+pub(super) enum OpenDoor {
+    Fuser(Session<Door>),
+    Native(native::Session<NativeDoor>),
+}
+
+impl OpenDoor {
+    /// The kernel behind it, whose node 1 is this directory, for a thread that answers no requests.
+    pub fn kernel(&self, root: Ino) -> io::Result<Arc<dyn Kernel>> {
+        Ok(match self {
+            OpenDoor::Fuser(session) => {
+                Arc::new(door::Device::new(session.notifier(), session.as_fd(), root)?)
+            }
+            OpenDoor::Native(session) => Arc::new(native::NativeKernel::new(session.device(), root)),
+        })
+    }
+
+    /// Serves until the mount is gone.
+    pub fn run(self) -> io::Result<()> {
+        match self {
+            OpenDoor::Fuser(session) => session.run(),
+            OpenDoor::Native(session) => session.run(),
+        }
+    }
+}
+
+/// Mounts, and agrees with the kernel, through our own door.
+pub(super) fn open_native(
+    mount: &Arc<Mount>,
+    volume: &Volume,
+    plan: &Plan,
+) -> anyhow::Result<native::Session<NativeDoor>> {
+    let source = &*source(plan, volume);
+    let mut options = plan.kernel.clone();
+    if plan.options.read_only {
+        options.push(MountOption::RO);
+    }
+    let recorder = match &plan.record {
+        Some(path) => {
+            let recorder = Recorder::begin(path).with_context(|| {
+                format!("the recording {} can't be made: name a new file", path.display())
+            })?;
+            Some(Arc::new(recorder))
+        }
+        None => None,
+    };
+    // Who may change nothing has no session that could hold locks.
+    let locks = plan.door.shared && !plan.options.read_only;
+    let served = NativeDoor::new(mount.vfs.clone(), native::Options { door: plan.door, locks })
+        .context("the door's thread can't be started")?;
+    let options = &*options;
+    let nosuid = !options.contains(&MountOption::Suid) && !plan.door.capability_xattr;
+    let wish = native::wish(plan.door.shared, mount.vfs.shared().acl, locks, nosuid);
+    let (point, allow_other) = (&*plan.point, plan.allow_other);
+    let (fd, mounted) = MountPlan { point, source, allow_other, options }
+        .mount()
+        .map_err(|error| explain(&plan.point, &error))?;
+    let device = Device::new(fd, recorder);
+    let threads = capabilities::reader_threads();
+    let back = served.back();
+    let session = native::Session::begin(Arc::new(served), device, Some(mounted), &wish, threads)
+        .map_err(|error| explain(&plan.point, &error))?;
+    if locks || plan.door.told.is_some() {
+        back.open(native::NativeKernel::new(session.device(), plan.door.root))
+            .context("the threads that speak to the kernel can't be started")?;
+    }
+    Ok(session)
+}
