@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use zest_codec::{Incoming, Operation, Shape, Terms, answer, translate};
+use zest_codec::{Incoming, Shape, Terms, answer, translate};
 use zest_fuse::door::capabilities;
 use zest_fuse::native::{Device, Handler, MountPlan, Reply, Session, wish};
 use zest_types::{Attr, Errno, FileType, Handle, Ino, Name, Request, Response, ServeResult, Time};

@@ -47,6 +47,7 @@ pub enum Shape {
         size: u32,
     },
     DirentsPlus {
+        dir: Ino,
         size: u32,
     },
     Ioctl {

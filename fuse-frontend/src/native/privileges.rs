@@ -5,7 +5,7 @@ use super::session::Reply;
 use zest_codec::Operation;
 use zest_codec::abi::{OPEN_KILL_SUIDGID, WRITE_KILL_SUIDGID, fattr};
 use zest_types::request::SetAttr;
-use zest_types::{Attr, Caller, Errno, Handle, Ino, Request, Response};
+use zest_types::{Attr, Caller, Errno, Handle, Ino, Request, Response, ServeResult};
 use zest_vfs::Vfs;
 
 /// Whether the kernel wants the bits to go with this request.
@@ -44,7 +44,7 @@ impl Kept {
         }
     }
 
-    fn serve(self, vfs: &Vfs, caller: &Caller, reply: Reply, send: Send) {
+    fn serve(self, vfs: &Vfs, caller: &Caller, reply: Reply, send: Answerer) {
         match self {
             Kept::Write { ino, handle, offset, data } => {
                 let request = Request::Write { ino, handle, offset, data: &data };
@@ -56,10 +56,10 @@ impl Kept {
 }
 
 /// How a result is answered.
-pub(super) type Send = Box<dyn FnOnce(Reply, zest_types::ServeResult) + std::marker::Send>;
+pub(super) type Answerer = Box<dyn FnOnce(Reply, ServeResult) + Send>;
 
 /// Takes the bits away, then does the request.
-pub(super) fn lose_then(vfs: Vfs, caller: Caller, ino: Ino, kept: Kept, reply: Reply, send: Send) {
+pub(super) fn lose_then(vfs: Vfs, caller: Caller, ino: Ino, kept: Kept, reply: Reply, send: Answerer) {
     let system = Caller { check: false, ..caller };
     let next = vfs.clone();
     vfs.serve(&system, Request::GetAttr { ino }, move |found| {
