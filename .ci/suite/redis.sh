@@ -125,7 +125,7 @@ refused 1 "tikv://.*not supported yet.*redis://" "$ZEST" mount tikv://127.0.0.1/
 refused 1 "127.0.0.1:9" "$ZEST" status redis://127.0.0.1:9/1
 refused 1 "no name of a directory" "$ZEST" mount "$URL" mnt --subdir /a/../b
 refused 1 "missing.*no such file" "$ZEST" mount "$URL" mnt --subdir /missing --read-only
-refused 1 "--writeback is not supported" "$ZEST" mount "$URL" mnt --writeback
+refused 1 "--root-squash is not supported" "$ZEST" mount "$URL" mnt --root-squash 1:1
 FIRST_PORT=$REDIS_PORT
 redis_start --requirepass secret
 SECURED=redis://127.0.0.1:$REDIS_PORT/0

@@ -89,7 +89,7 @@ fn mount_points_that_will_not_do() {
     place.zest(&["format", "w", "volume", "--bucket", "m/objects"]).good();
     place.zest(&["mount", "w", "m", "-o", "nonempty"]).refused(1, &["is around", "m/objects"]);
     place.zest(&["mount", "v", "m", "-o", "nonsense"]).refused(1, &["-o nonsense"]);
-    place.zest(&["mount", "v", "m", "--writeback"]).refused(1, &["--writeback", "leave it out"]);
+    place.zest(&["mount", "v", "m", "--root-squash", "1:1"]).refused(1, &["--root-squash", "leave it out"]);
     place.zest(&["mount", "v", "m", "--subdir", "/a/../b"]).refused(1, &["--subdir", "no name"]);
     place.zest(&["umount", "m"]).refused(1, &["m is not mounted"]);
     place.zest(&["mount", "-d", "v", "no", "--log", "log"]).refused(1, &["no does not exist"]);
