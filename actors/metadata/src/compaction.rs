@@ -7,6 +7,10 @@ use zest_types::{SliceRecord, limits};
 
 /// A record at the front is left alone from this length on, if the rest is not much larger.
 const WORTH_SKIPPING: u32 = 1 << 20;
+/// More records than this are compacted whatever it costs.
+const MANY: usize = 350;
+/// Few records that would be stored as this many times their bytes, since they lie far apart, stay as they are.
+const SPARSE: u64 = 8;
 
 /// What to compact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +30,7 @@ pub struct Choice {
 /// Whether a write that leaves so many records asks for it: now and then, and always when there are many.
 #[must_use]
 pub fn after_write(records: usize) -> bool {
-    records % 100 == 99 || records > 350
+    records % 100 == 99 || records > MANY
 }
 
 /// Whether a write that leaves so many records waits for it: nobody reads a list for ever.
@@ -57,9 +61,18 @@ pub fn choose(list: &[SliceRecord]) -> Option<Choice> {
             skipped += 1;
             continue;
         }
+        if seen.len() <= MANY && is_sparse(&pieces, size) {
+            return None;
+        }
         let pos = pieces.first()?.pos;
         return (size > 0).then(|| Choice { seen: seen.to_vec(), skipped, pos, size, pieces });
     }
+}
+
+/// Whether most of what would be written are zeros, and not few.
+fn is_sparse(pieces: &[SliceRecord], size: u32) -> bool {
+    let shown = pieces.iter().filter(|piece| !piece.id.is_zeros()).map(|piece| u64::from(piece.len));
+    size > WORTH_SKIPPING && shown.sum::<u64>() * SPARSE < u64::from(size)
 }
 
 /// A long record that shows whole in front of all others, and is no small part of what would be written.
@@ -116,6 +129,15 @@ mod tests {
         // Twice the same record: one of the two must go.
         assert_eq!(choose(&[long, slice(2 << 20, 2, 9), long]).unwrap().skipped, 0);
         assert_eq!(choose(&[long, slice(2 << 20, 2, 10)]), None, "one record is left");
+    }
+
+    #[test]
+    fn few_records_far_apart_stay_as_they_are() {
+        let apart =
+            |n: u32| (0..n).map(|at| slice(at * 150_000, u64::from(at) + 1, 4096)).collect::<Vec<_>>();
+        assert_eq!(choose(&apart(5)).map(|choice| choice.size), Some(4 * 150_000 + 4096), "less than 1 MiB");
+        assert_eq!(choose(&apart(40)), None);
+        assert!(choose(&apart(351)).is_some(), "too many to be looked through");
     }
 
     #[test]
