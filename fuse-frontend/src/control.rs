@@ -59,6 +59,8 @@ pub trait Serving: Send + Sync + 'static {
     fn staged(&self) -> String;
     /// Has everything stored, of a node where its number is not 0; then JSON. May take long.
     fn flush(&self, question: &str) -> String;
+    /// Does with the cached blocks of a file what `zest warmup` asks, and answers as JSON. May take long.
+    fn warm(&self, question: &str) -> String;
 }
 
 /// Answers while the process serves.
@@ -196,6 +198,13 @@ fn answer(
                     let asker = (asker.uid.as_raw(), asker.gid.as_raw());
                     aside(stream, move || serving.copy(&question, asker))
                 }
+                "warmup" if !trusted(&stream) => {
+                    writeln!(
+                        &stream,
+                        "{{\"error\":\"only root and the owner of the mount may ask for this\"}}"
+                    )
+                }
+                "warmup" => aside(stream, move || serving.warm(&question)),
                 _ => Ok(()),
             }
         }
@@ -289,6 +298,10 @@ mod tests {
         fn flush(&self, question: &str) -> String {
             format!("flushed {question}")
         }
+
+        fn warm(&self, question: &str) -> String {
+            format!("warm {question}")
+        }
     }
 
     #[test]
@@ -304,6 +317,7 @@ mod tests {
             Some("about 18446744073709551615 rs")
         );
         assert_eq!(ask_patiently(&name, "clone 1 2").as_deref(), Some("1 2 for true"));
+        assert_eq!(ask_patiently(&name, "warmup 7 f").as_deref(), Some("warm 7 f"));
         assert_eq!(ask(&name, "nonsense"), None);
         assert_eq!(ask(&name, "nonsense 1"), None);
         let wait = Wait::begin(&name).unwrap();

@@ -6,6 +6,7 @@
 //! lost, since everything in a cache may be.
 
 use crate::appetite::Appetite;
+use crate::disk::DiskTier;
 use crate::fetch::{Fetcher, Part};
 use crate::flights::{Bounds, Flights, Flying, Start};
 use crate::meter::{Count, Meter};
@@ -17,8 +18,8 @@ use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::oneshot;
-use zest_data::BlockId;
 use zest_data::codec::BlockCodec;
+use zest_data::{BlockId, BlockSink};
 use zest_types::Errno;
 use zest_types::limits::{DOWNLOADS, FETCHING, MAILBOX, PREFETCHES};
 use zest_world::{ObjectError, World};
@@ -101,6 +102,7 @@ type Waiter = oneshot::Sender<Result<Part, FetchError>>;
 pub struct CacheActor {
     fetcher: Fetcher,
     tier: Arc<MemoryTier>,
+    disk: Option<Arc<DiskTier>>,
     flights: Flights<Waiter>,
     appetite: Appetite,
 }
@@ -111,7 +113,14 @@ impl CacheActor {
     pub fn new(world: World, tier: Arc<MemoryTier>, codec: Arc<BlockCodec>) -> CacheActor {
         let bounds = Bounds { running: DOWNLOADS, bytes: FETCHING, prefetches: PREFETCHES };
         let fetcher = Fetcher { world, codec, meter: Arc::default() };
-        CacheActor { fetcher, tier, flights: Flights::new(bounds), appetite: Appetite::default() }
+        CacheActor { fetcher, tier, disk: None, flights: Flights::new(bounds), appetite: Appetite::default() }
+    }
+
+    /// Keeps what it fetched on disk, too.
+    #[must_use]
+    pub fn on_disk(mut self, disk: Option<Arc<DiskTier>>) -> CacheActor {
+        self.disk = disk;
+        self
     }
 
     /// Counts with others, and keeps within bounds of the caller's.
@@ -165,10 +174,16 @@ impl Handler<Landed> for CacheActor {
         self.fetcher.world.tell("cache", kind, block.slice.0, u64::from(block.index));
         let (waiters, starts) = self.flights.landed(name);
         if let Ok(part) = &result {
-            if part.data.len() == len as usize {
+            let whole = part.data.len() == len as usize;
+            if whole {
                 self.tier.insert(block, part.data.clone());
             } else {
                 self.tier.insert_part(block, part.start, &part.data);
+            }
+            match &self.disk {
+                Some(disk) if whole => disk.keep(block, part.data.clone()),
+                Some(disk) => disk.keep_range(block, len, part.start, part.data.clone()),
+                None => {}
             }
             if waiters.is_empty() {
                 self.fetcher.meter.add(Count::AheadBytes, part.data.len() as u64);

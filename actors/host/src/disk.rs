@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zest_world::{Disk, DiskFile, Space};
+use zest_world::{Disk, DiskFile, Space, Stamp};
 
 /// A directory.
 pub struct LocalDisk {
@@ -140,6 +140,18 @@ impl DiskFile for LocalFile {
         Ok(())
     }
 
+    fn stamp(&self) -> io::Result<Stamp> {
+        let found = rustix::fs::fstat(&self.file)?;
+        // The time of the last change, which nobody can set.
+        let nanos =
+            (found.st_ctime as u64).wrapping_mul(1_000_000_000).wrapping_add(found.st_ctime_nsec as u64);
+        Ok(Stamp { len: u64::try_from(found.st_size).unwrap_or(0), change: nanos })
+    }
+
+    fn settle(&self, mapped: &Bytes) -> io::Result<()> {
+        settle(mapped)
+    }
+
     fn map(&self, range: Range<u64>) -> io::Result<Bytes> {
         if range.end > self.len()? {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -152,6 +164,24 @@ impl DiskFile for LocalFile {
         // its callers to keep it from.
         let map = unsafe { memmap2::MmapOptions::new().offset(range.start).len(len).map(&self.file) }?;
         Ok(Bytes::from_owner(map))
+    }
+}
+
+/// Asks the kernel to bring mapped bytes in. It answers an error where looking at them would raise SIGBUS.
+fn settle(mapped: &[u8]) -> io::Result<()> {
+    let page = rustix::param::page_size();
+    let address = mapped.as_ptr() as usize;
+    let begin = address - address % page;
+    let len = address + mapped.len() - begin;
+    if mapped.is_empty() {
+        return Ok(());
+    }
+    let advice = rustix::mm::Advice::LinuxPopulateRead;
+    // SAFETY: the pages are those of a slice that is borrowed; bringing them in changes nothing.
+    match unsafe { rustix::mm::madvise(begin as *mut std::ffi::c_void, len, advice) } {
+        Err(rustix::io::Errno::FAULT) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(rustix::io::Errno::INVAL) => Err(io::ErrorKind::Unsupported.into()),
+        outcome => Ok(outcome?),
     }
 }
 
@@ -225,6 +255,25 @@ mod tests {
         disk.remove("m").unwrap();
         drop(file);
         assert_eq!(&map[..], b"bcd");
+    }
+
+    #[test]
+    fn bytes_that_were_cut_off_are_an_error_and_no_signal() {
+        let temp = tempfile::tempdir().unwrap();
+        let disk = LocalDisk::create(temp.path()).unwrap();
+        let file = disk.open("m", true).unwrap();
+        file.write_at(0, &[7; 100_000]).unwrap();
+        let (map, before) = (file.map(0..100_000).unwrap(), file.stamp().unwrap());
+        file.settle(&map).unwrap();
+        file.settle(&map.slice(5000..5001)).unwrap();
+        assert_eq!(file.stamp().unwrap(), before);
+        disk.open("m", false).unwrap().set_len(8192).unwrap();
+        for cut in [map.clone(), map.slice(50_000..50_001)] {
+            assert_eq!(file.settle(&cut).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        }
+        file.settle(&map.slice(0..8192)).unwrap();
+        assert_ne!(file.stamp().unwrap(), before);
+        assert_eq!(file.stamp().unwrap().len, 8192);
     }
 
     #[test]

@@ -147,6 +147,30 @@ pub const UPLOAD_PATIENCE_MS: u64 = 30 * 60_000;
 pub const READAHEAD_BLOCKS: u64 = 8;
 /// Prefetches that may wait for their turn; more are forgotten.
 pub const PREFETCHES: usize = 64;
+/// Bytes of a cache file that are checked together.
+pub const CACHE_PART: u32 = 32 << 10;
+/// Bytes of cache files, by default.
+pub const CACHE_SIZE: u64 = 100 << 30;
+/// Of the space of a disk, in thousandths, what the cache leaves free, by default.
+pub const CACHE_FREE_PERMILLE: u64 = 100;
+/// Cache files of a mount.
+pub const CACHE_FILES: u64 = 1 << 20;
+/// Cache files that are kept open.
+pub const CACHE_OPEN: usize = 512;
+/// Bytes that wait to be written into cache files; more are not kept.
+pub const CACHE_QUEUE: u64 = 64 << 20;
+/// Bytes written into cache files in one go.
+pub const CACHE_BATCH: u64 = 16 << 20;
+/// Reads of at least so many bytes are answered from a mapping; less is copied, which costs less than mapping it.
+pub const CACHE_MAPPED: u32 = 64 << 10;
+/// Failures of a disk in a row, after which its cache is given up.
+pub const CACHE_FAILURES: u32 = 3;
+/// How often cache directories are looked after, milliseconds.
+pub const CACHE_TEND_MS: u64 = 2_000;
+/// Cache files that are looked at for their age in one go.
+pub const CACHE_AGED: usize = 1_000;
+/// Processes that may have a cache of one volume in one directory.
+pub const CACHE_SHARERS: u32 = 8;
 /// Bytes of unflushed writes in a mount, by default.
 pub const WRITE_BUDGET: u64 = 300 << 20;
 /// The least of it: the largest request, anywhere in a file, must fit into the pages of an empty budget.
@@ -218,6 +242,8 @@ const _: () = {
     assert!(META_STALL_MS < META_PING_MS && META_PING_MS < META_VOUCH_MS && META_VOUCH_MS < META_DEADLINE_MS);
     assert!(LOST_NUMBERS > 64 * SLICE_BATCH as i64 && LOST_NUMBERS > 64 * INO_BATCH as i64);
     assert!(KERNEL_BEATS < SESSION_BEATS);
+    assert!(BLOCK_SIZE_RANGE.0.is_multiple_of(CACHE_PART) && CACHE_MAPPED > CACHE_PART);
+    assert!(CACHE_BATCH <= CACHE_QUEUE && BLOCK_SIZE_RANGE.1 as u64 <= CACHE_BATCH);
     assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX && STAGING_PUTS < MAILBOX);
     assert!(STAGED_OBJECT_MAX > BLOCK_SIZE_RANGE.1 as u64 && STAGING_SEGMENT > STAGED_OBJECT_MAX);
 };

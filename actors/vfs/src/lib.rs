@@ -6,6 +6,7 @@ pub mod bells;
 pub mod blocks;
 pub mod chunk_views;
 pub mod dirs;
+pub mod disks;
 pub mod ears;
 pub mod files;
 pub mod handles;
@@ -21,7 +22,9 @@ pub mod shared;
 mod slow;
 pub mod standing;
 pub mod waiters;
+pub mod warmup;
 
+pub use disks::CacheDisks;
 pub use mount::{Mount, Options, Role, Stage, mount};
 
 use actor::{Slow, SlowWrite};

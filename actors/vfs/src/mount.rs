@@ -3,6 +3,7 @@
 
 use crate::Vfs;
 use crate::actor::VfsActor;
+use crate::disks::{self, CacheDisks};
 use crate::ears::Ears;
 use crate::files::Files;
 use crate::live::Live;
@@ -12,7 +13,7 @@ use actix::{Actor, Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use zest_cache::{CacheActor, MemoryTier};
-use zest_data::{BlockCodec, BlockNames, BlockSink, Budget};
+use zest_data::{BlockCodec, BlockNames, Budget};
 use zest_metadata::{Engine, MetaCore, MetadataActor, OpenFiles, Views, VolumeRules, session};
 use zest_types::volume::Settings;
 use zest_types::{Caller, Errno, limits};
@@ -55,6 +56,10 @@ pub struct Options {
     pub write_budget: u64,
     /// Bytes of blocks kept in memory.
     pub memory_cache: u64,
+    /// Directories for cache files; none: blocks are kept in memory only.
+    pub cache_disks: CacheDisks,
+    /// How cache files are kept; the block size is the volume's.
+    pub cache: zest_cache::disk::Settings,
     /// The session record, JSON.
     pub session_info: Vec<u8>,
     /// Encodes and decodes the volume's objects. Without one it is made from the settings, which works unless their
@@ -75,6 +80,8 @@ impl Default for Options {
             jobs_every: Duration::from_secs(limits::JOBS_EVERY_SECS),
             write_budget: limits::WRITE_BUDGET,
             memory_cache: 256 << 20,
+            cache_disks: CacheDisks::default(),
+            cache: zest_cache::disk::Settings::default(),
             session_info: b"{}".to_vec(),
             codec: None,
             staging: None,
@@ -135,11 +142,13 @@ pub async fn mount(
         block_size: settings.block_size(),
     };
     let tier = Arc::new(MemoryTier::new(options.memory_cache));
+    let disk = disks::open(&world, settings, options, &tier).await;
     let shared = Arc::new(Shared::new(Parts {
         world,
         views,
         ears,
         tier,
+        disk,
         files,
         budget,
         names,
@@ -200,7 +209,7 @@ async fn start_actors(
     let state = Arc::clone(shared);
     let decoder = Arc::clone(&codec);
     let cache = begin(stage, Role::Data, move || {
-        CacheActor::new(state.world.clone(), Arc::clone(&state.tier), decoder)
+        CacheActor::new(state.world.clone(), Arc::clone(&state.tier), decoder).on_disk(state.disk.clone())
     })
     .await?;
     if let Some(staging) = shared.staging.clone() {
@@ -211,11 +220,12 @@ async fn start_actors(
     let uploader = begin(stage, Role::Data, move || {
         let commits: Arc<dyn Commits> = Arc::clone(&state) as _;
         let outcomes: Arc<dyn Outcomes> = Arc::clone(&state) as _;
-        let sink: Arc<dyn BlockSink> = Arc::clone(&state.tier) as _;
+        let sink = disks::sink(&state);
         UploaderActor::new(state.world.clone(), state.names.clone(), codec, commits, outcomes, sink)
             .with_staging(state.staging.clone())
     })
     .await?;
+    disks::tend(shared, stage).await?;
     let state = Arc::clone(shared);
     let vfs = begin(stage, Role::Metadata, move || VfsActor::new(state)).await?;
     let links = Links { vfs, metadata, cache, uploader };
@@ -246,6 +256,7 @@ impl Mount {
             end().await;
         }
         self.empty_staging().await;
+        disks::close(self.vfs.shared()).await;
         self.end_session().await?;
         flushed
     }

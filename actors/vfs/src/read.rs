@@ -72,6 +72,18 @@ impl Fetched {
     }
 }
 
+/// What is looked for.
+#[derive(Clone, Copy)]
+enum Look {
+    /// Bytes; a run of so many is all there is to the answer.
+    Bytes {
+        /// See above.
+        alone: u64,
+    },
+    /// Only what is missing.
+    Presence,
+}
+
 impl Shared {
     /// The bytes `[offset, offset + size)` of a file, fewer at its end, in pieces.
     pub fn read(&self, ino: Ino, offset: u64, size: u32, fetched: &Fetched) -> Result<Vec<Bytes>, Missing> {
@@ -94,12 +106,21 @@ impl Shared {
         {
             return Ok(vec![piece.data.slice(..usize::try_from(len).unwrap_or(0))]);
         }
-        let stored = self.stored(ino, offset, len, fetched)?;
+        // A run that is all of the answer goes to the kernel as it is.
+        let alone = if pending.is_empty() { len } else { 0 };
+        let stored = self.stored(ino, offset, len, fetched, Look::Bytes { alone })?;
         Ok(if pending.is_empty() { stored } else { vec![painted(&stored, offset, len, &pending)] })
     }
 
     /// What the committed slices show.
-    fn stored(&self, ino: Ino, offset: u64, len: u64, fetched: &Fetched) -> Result<Vec<Bytes>, Missing> {
+    fn stored(
+        &self,
+        ino: Ino,
+        offset: u64,
+        len: u64,
+        fetched: &Fetched,
+        look: Look,
+    ) -> Result<Vec<Bytes>, Missing> {
         let mono = self.mono();
         let mut pieces = Vec::new();
         let mut missing = Vec::new();
@@ -113,7 +134,7 @@ impl Shared {
                     Piece::Zeros { len } => zeros(len, &mut pieces),
                     Piece::Stored { slice, size, off, len } => {
                         let place = (range.index, slice, size);
-                        self.stored_piece(place, off, len, fetched, &mut pieces, &mut missing);
+                        self.stored_piece(place, (off, len), (fetched, look), &mut pieces, &mut missing);
                     }
                 }
             }
@@ -125,9 +146,8 @@ impl Shared {
     fn stored_piece(
         &self,
         (chunk, slice, size): (u32, SliceId, u32),
-        off: u32,
-        len: u32,
-        fetched: &Fetched,
+        (off, len): (u32, u32),
+        (fetched, look): (&Fetched, Look),
         pieces: &mut Vec<Bytes>,
         missing: &mut Vec<Want>,
     ) {
@@ -136,15 +156,37 @@ impl Shared {
         {
             if let Some(data) = fetched.get(block, &range) {
                 pieces.push(data);
-            } else if !self.tier.read(&block, &range, pieces) {
+            } else if !self.tier.read(&block, &range, pieces)
+                && !self.on_disk(block, block_len, &range, look, pieces)
+            {
                 missing.push(Want { chunk, block, block_len, range });
             }
         }
     }
 
-    /// Bytes of blocks that a range of a file shows and that are not in memory; holes and unknown lists have none.
+    /// Bytes of a block in cache files, added to the pieces; or whether they are there.
+    fn on_disk(
+        &self,
+        block: BlockId,
+        block_len: u32,
+        range: &Range<u32>,
+        look: Look,
+        pieces: &mut Vec<Bytes>,
+    ) -> bool {
+        let Some(disk) = &self.disk else { return false };
+        match look {
+            Look::Presence => disk.contains(block, block_len, range.clone()),
+            Look::Bytes { alone } => {
+                let alone = u64::from(range.end - range.start) == alone;
+                let found = disk.read(block, block_len, range.clone(), alone);
+                found.map(|bytes| pieces.push(bytes)).is_some()
+            }
+        }
+    }
+
+    /// Bytes of blocks that a range of a file shows and that are neither in memory nor in cache files; holes and unknown lists have none.
     pub fn missing_blocks(&self, ino: Ino, offset: u64, len: u64) -> Vec<Want> {
-        match self.stored(ino, offset, len, &Fetched::default()) {
+        match self.stored(ino, offset, len, &Fetched::default(), Look::Presence) {
             Err(Missing::Blocks(blocks)) => blocks,
             _ => Vec::new(),
         }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use zest_cache::{CacheActor, MemoryTier};
+use zest_cache::{CacheActor, DiskTier, MemoryTier};
 use zest_data::{BlockNames, Budget, Handover};
 use zest_metadata::{Change, MetadataActor, Op, Views, compaction};
 use zest_types::{Attr, Caller, Errno, Handle, Ino, SliceId, SliceRecord, Time, limits};
@@ -52,6 +52,8 @@ pub struct Shared {
     pub views: Arc<Views>,
     /// Blocks in memory.
     pub tier: Arc<MemoryTier>,
+    /// Blocks in cache files.
+    pub disk: Option<Arc<DiskTier>>,
     /// Open files.
     pub files: Arc<Files>,
     /// Handles.
@@ -116,6 +118,8 @@ pub struct Parts {
     pub ears: Arc<Ears>,
     /// Blocks in memory.
     pub tier: Arc<MemoryTier>,
+    /// Blocks in cache files.
+    pub disk: Option<Arc<DiskTier>>,
     /// Open files.
     pub files: Arc<Files>,
     /// Memory for unflushed writes.
@@ -152,6 +156,7 @@ impl Shared {
             world: parts.world,
             views: parts.views,
             tier: parts.tier,
+            disk: parts.disk,
             files: parts.files,
             handles: Handles::default(),
             chunk_views: ChunkViews::default(),

@@ -19,6 +19,15 @@ pub struct Space {
     pub files_free: u64,
 }
 
+/// One state of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Bytes of the file.
+    pub len: u64,
+    /// Another one after each change.
+    pub change: u64,
+}
+
 fn missing(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("this disk can not {what}"))
 }
@@ -78,6 +87,17 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Takes the exclusive lock of the file for as long as it is open; `WouldBlock` when another process has it.
     fn lock(&self) -> io::Result<()>;
+    /// Tells one state of the file from another: changes when anybody writes to it or cuts it.
+    fn stamp(&self) -> io::Result<Stamp> {
+        Err(missing("tell when a file changed"))
+    }
+    /// Brings bytes that were mapped from this file into memory. What fails here would have ended the process when it
+    /// looked at them: `UnexpectedEof` for bytes that were cut off meanwhile, or that the disk does not give;
+    /// `Unsupported` where the machine can't tell.
+    fn settle(&self, mapped: &Bytes) -> io::Result<()> {
+        let _ = mapped;
+        Ok(())
+    }
     /// The bytes of this range, mapped rather than read where the machine can do that; they live as long as the
     /// result. A file that is shorter is `UnexpectedEof`. What is written to the file afterwards may show, and
     /// bytes that are cut off afterwards are gone: whoever maps keeps the file from both.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub use clock::{Chance, Clock, NoSecrets};
 pub use dial::{Dial, Stream, Target, Tls};
-pub use disk::{Disk, DiskFile, Space};
+pub use disk::{Disk, DiskFile, Space, Stamp};
 pub use objects::{ObjectError, Objects};
 pub use offload::Offload;
 pub use trace::{Event, Trace};

@@ -22,7 +22,7 @@ const SWITCH: bool = false;
 const VALUE: bool = true;
 
 /// Name, whether a value follows, and what becomes of it.
-const OPTIONS: [(&str, bool, Fate); 52] = [
+const OPTIONS: [(&str, bool, Fate); 44] = [
     ("no-syslog", SWITCH, Needless),
     ("no-usage-report", SWITCH, Needless),
     ("force", SWITCH, Needless),
@@ -46,17 +46,9 @@ const OPTIONS: [(&str, bool, Fate); 52] = [
     ("max-downloads", VALUE, Tuning),
     ("max-readahead", VALUE, Tuning),
     ("prefetch", VALUE, Tuning),
-    ("cache-dir", VALUE, Needless),
     ("cache-mode", VALUE, Tuning),
-    ("cache-size", VALUE, Tuning),
-    ("cache-items", VALUE, Tuning),
-    ("free-space-ratio", VALUE, Tuning),
-    ("cache-partial-only", SWITCH, Tuning),
-    ("cache-large-write", SWITCH, Tuning),
-    ("verify-cache-checksum", VALUE, Tuning),
-    ("cache-eviction", VALUE, Tuning),
-    ("cache-scan-interval", VALUE, Tuning),
-    ("cache-expire", VALUE, Tuning),
+    ("cache-large-write", SWITCH, Needless),
+    ("cache-scan-interval", VALUE, Needless),
     ("metrics", VALUE, Tuning),
     ("custom-labels", VALUE, Tuning),
     ("consul", VALUE, Tuning),
@@ -113,11 +105,6 @@ impl FromArgMatches for Compat {
 }
 
 impl Compat {
-    /// The value of an option that was given.
-    pub(super) fn value(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
-    }
-
     /// The options that do nothing here and should be named in the log; an error where one can't be ignored.
     pub(super) fn judge(&self) -> anyhow::Result<Vec<&'static str>> {
         let mut tuning = Vec::new();
@@ -156,7 +143,7 @@ mod tests {
     #[test]
     fn options_are_ignored_only_where_that_changes_nothing() {
         assert_eq!(judge("x --no-usage-report --backup-meta 0 --sort-dir").unwrap(), Vec::<&str>::new());
-        assert_eq!(judge("x --cache-size 10G --backup-meta 1h").unwrap(), ["backup-meta", "cache-size"]);
+        assert_eq!(judge("x --cache-mode 0600 --backup-meta 1h").unwrap(), ["backup-meta", "cache-mode"]);
         assert!(judge("x --atime-mode noatime").is_ok());
         for (bad, word) in [
             ("x --atime-mode relatime", "access times"),

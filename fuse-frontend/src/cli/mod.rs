@@ -2,6 +2,7 @@
 //! names the thing and the remedy, and an exit status. 0 is success, 1 is failure, 3 an unknown command.
 
 mod arguments;
+mod cache;
 mod clone;
 mod compat;
 mod config;
@@ -20,6 +21,7 @@ mod status;
 mod umount;
 mod units;
 mod version;
+mod warmup;
 
 use crate::meta_url::MetaUrl;
 use clap::error::ErrorKind;
@@ -88,6 +90,8 @@ enum Command {
     Clone(clone::CloneArgs),
     /// Show what files and directories of a mount are made of.
     Info(info::InfoArgs),
+    /// Bring files into the cache, look what is there, or take them out.
+    Warmup(warmup::WarmupArgs),
     /// Show the version.
     Version,
 }
@@ -153,6 +157,10 @@ pub fn run() -> ExitCode {
             args.run().map(|()| ExitCode::SUCCESS)
         }
         Command::Info(args) => {
+            begin_log(&cli.global);
+            args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Warmup(args) => {
             begin_log(&cli.global);
             args.run().map(|()| ExitCode::SUCCESS)
         }

@@ -1,5 +1,6 @@
 //! `zest mount META-URL MOUNTPOINT`: serves a volume, in the foreground or in the background.
 
+use super::cache::CacheArgs;
 use super::compat::Compat;
 use super::staging::StagingArgs;
 use super::{Global, block_on, format, meta_url, units, version};
@@ -109,6 +110,8 @@ pub(super) struct MountArgs {
     #[command(flatten)]
     staging: StagingArgs,
     #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
     compat: Compat,
 }
 
@@ -175,8 +178,9 @@ impl MountArgs {
         }
         let subdir = subdir::names(self.subdir.as_deref().unwrap_or_default());
         let subdir = subdir.map_err(|why| anyhow!("--subdir: {why}"))?;
+        self.cache.check()?;
         let absolute = url.absolute().with_context(|| format!("{url} can't be used"))?;
-        self.staging.check(self.compat.value("cache-dir"))?;
+        self.staging.check(self.cache.given())?;
         let point = self.prepare(&url, &absolute, &wishes)?;
         if self.background {
             background::detach();
@@ -246,6 +250,7 @@ impl MountArgs {
             dir_entry: self.dir_entry_cache.unwrap_or(long.dir_entry),
             negative: self.negative_entry_cache.unwrap_or(long.negative),
         };
+        let cache = self.cache.plan();
         Plan {
             url,
             options: zest_vfs::Options {
@@ -256,14 +261,17 @@ impl MountArgs {
                 background_jobs: !self.no_bgjob,
                 jobs_every: usual.jobs_every,
                 write_budget: self.buffer_size.unwrap_or(usual.write_budget),
-                memory_cache: self.memory_cache.unwrap_or(usual.memory_cache),
+                memory_cache: self.memory_cache.or(self.cache.memory()).unwrap_or(usual.memory_cache),
+                cache: cache.settings.clone(),
+                cache_disks: usual.cache_disks,
                 codec: None,
                 staging: None,
                 session_info: session_info(&point),
             },
             point,
             subdir,
-            staging: self.staging.plan(self.compat.value("cache-dir")),
+            staging: self.staging.plan(self.cache.given()),
+            cache,
             force_unsafe_engine: self.force_unsafe_engine,
             check_storage: self.check_storage,
             kind: self.door,

@@ -1,6 +1,7 @@
 //! Serving a mount, from opening the volume to the last flush: everything is put together here, one after the
 //! other; how it ends is in `ending`.
 
+mod cache;
 mod clone;
 mod doors;
 mod ending;
@@ -8,8 +9,10 @@ mod flush;
 mod info;
 mod staging;
 pub mod subdir;
+mod warmup;
 mod watch;
 
+pub use cache::CachePlan;
 pub use doors::DoorKind;
 pub use staging::StagingPlan;
 
@@ -46,6 +49,8 @@ pub struct Plan {
     pub subdir: Vec<Name>,
     /// How the volume is used.
     pub options: zest_vfs::Options,
+    /// Where blocks are cached.
+    pub cache: CachePlan,
     /// The user insists on a metadata server that may lose data.
     pub force_unsafe_engine: bool,
     /// Blocks that wait on a local disk.
@@ -138,6 +143,10 @@ impl Serving for Me {
             None => String::new(),
         }
     }
+
+    fn warm(&self, question: &str) -> String {
+        self.mount.upgrade().map(|mount| warmup::answer(&mount, question)).unwrap_or_default()
+    }
 }
 
 /// Serves a mount until it is left. `ready` is called once it can be used, with the volume's name.
@@ -148,6 +157,7 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let arbiters = Arbiters::start().context("the actors' threads can't be started")?;
     let (volume, findings) = open(&arbiters, &mut plan)?;
     plan.options.codec = Some(volume.codec()?);
+    plan.options.cache_disks = cache::disks(&plan.cache, &volume.settings);
     let world = volume.world()?;
     if plan.check_storage {
         try_store(&arbiters, &volume, &world)?;

@@ -14,7 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zest_world::{Disk, DiskFile, Event, Space, Trace};
+use zest_world::{Disk, DiskFile, Event, Space, Stamp, Trace};
 
 enum Pending {
     Write { offset: u64, data: Vec<u8> },
@@ -27,6 +27,8 @@ struct FileMedia {
     durable: Vec<u8>,
     live: Vec<u8>,
     pending: Vec<Pending>,
+    /// Counts what was done to it; not what rot does.
+    changes: u64,
     /// The open file that has the lock.
     locked: Option<u64>,
 }
@@ -415,6 +417,7 @@ impl DiskFile for SimFile {
         // The write at which the client dies has reached the cache of the disk, and no further.
         let mut file = self.file.lock();
         put_bytes(&mut file.live, offset, data);
+        file.changes += 1;
         file.pending.push(Pending::Write { offset, data: data.to_vec() });
         alive
     }
@@ -423,6 +426,7 @@ impl DiskFile for SimFile {
         self.disk.touch("set length", len, 0)?;
         let mut file = self.file.lock();
         file.live.resize(len as usize, 0);
+        file.changes += 1;
         file.pending.push(Pending::Length(len));
         Ok(())
     }
@@ -453,6 +457,12 @@ impl DiskFile for SimFile {
                 Ok(())
             }
         }
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        self.disk.well()?;
+        let file = self.file.lock();
+        Ok(Stamp { len: file.live.len() as u64, change: file.changes })
     }
 
     fn map(&self, range: Range<u64>) -> io::Result<Bytes> {
