@@ -136,11 +136,7 @@ pub async fn mount(
     if exclusive && !options.read_only {
         session::end_dead(&core, session).await?;
     }
-    let names = BlockNames {
-        volume: settings.name.clone(),
-        hash_prefix: settings.hash_prefix,
-        block_size: settings.block_size(),
-    };
+    let names = names(settings);
     let tier = Arc::new(MemoryTier::new(options.memory_cache));
     let disk = disks::open(&world, settings, options, &tier).await;
     let shared = Arc::new(Shared::new(Parts {
@@ -169,6 +165,14 @@ pub async fn mount(
         shared.fetch_ids().await?;
     }
     Ok(Mount { vfs: Vfs::new(shared), core, engine, session })
+}
+
+fn names(settings: &Settings) -> BlockNames {
+    BlockNames {
+        volume: settings.name.clone(),
+        hash_prefix: settings.hash_prefix,
+        block_size: settings.block_size(),
+    }
 }
 
 /// The store may come back without its last changes: numbers it gave out could then be given to others, too.
