@@ -150,11 +150,12 @@ impl<H: Handler> Session<H> {
             threads.push(self.reader(device, number)?);
         }
         let first = self.reader(Arc::clone(&self.device), 0)?;
-        let results = std::iter::once(first).chain(threads).map(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(_) => Err(io::Error::other("a thread of the door panicked")),
-        });
-        results.fold(Ok(()), |all, result| all.and(result))
+        let mut all = Ok(());
+        for thread in std::iter::once(first).chain(threads) {
+            let ended = thread.join().map_err(|_| io::Error::other("a thread of the door panicked"));
+            all = all.and(ended.and_then(|result| result));
+        }
+        all
     }
 
     fn reader(&self, device: Arc<Device>, number: usize) -> io::Result<JoinHandle<io::Result<()>>> {

@@ -26,7 +26,7 @@ pub enum DoorKind {
 
 /// A door that is open; nobody has come through yet.
 pub(super) enum OpenDoor {
-    Fuser(Session<Door>),
+    Fuser(Box<Session<Door>>),
     Native(native::Session<NativeDoor>),
 }
 
