@@ -181,7 +181,9 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     ending::catch_signals(events.clone())?;
     let session = match plan.kind {
         DoorKind::Dev => doors::open_native(&mount, &volume, &plan).map(OpenDoor::Native),
-        DoorKind::Auto | DoorKind::Fuser => open_door(&mount, &volume, &plan).map(OpenDoor::Fuser),
+        DoorKind::Auto | DoorKind::Fuser => {
+            open_door(&mount, &volume, &plan).map(Box::new).map(OpenDoor::Fuser)
+        }
     };
     let session = session.inspect_err(|_| give_up(&arbiters, &mount))?;
     if let Ok(kernel) = session.kernel(plan.door.root) {

@@ -120,8 +120,11 @@ fn folder_name(number: u32) -> String {
     format!("{number:02x}")
 }
 
+/// A folder of a cache directory, with the file whose lock keeps others out, and its number.
+type OwnFolder = (u32, Arc<dyn Disk>, Arc<dyn DiskFile>);
+
 /// The folder of a directory that nobody else uses: of several processes each has one of its own.
-fn lock_one(disk: &Arc<dyn Disk>) -> io::Result<(u32, Arc<dyn Disk>, Arc<dyn DiskFile>)> {
+fn lock_one(disk: &Arc<dyn Disk>) -> io::Result<OwnFolder> {
     for number in 1..=CACHE_SHARERS {
         let name = if number == 1 { "zest".to_owned() } else { format!("zest-{number}") };
         let folder = disk.folder(&name)?;
