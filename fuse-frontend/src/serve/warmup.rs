@@ -25,6 +25,6 @@ pub(super) fn answer(mount: &Mount, question: &str) -> String {
             "failed": sum.failed,
         })
         .to_string(),
-        Err(errno) => failed(&errno.text()),
+        Err(errno) => failed(errno.text()),
     }
 }
