@@ -4,6 +4,7 @@
 // Scenarios are run by tests and read their saved plans from files.
 #![allow(clippy::disallowed_methods)]
 
+pub mod bgsave;
 pub mod chunks;
 pub mod crash;
 pub mod names;

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use zest_scenarios::{all, crash, saved};
+use zest_scenarios::{all, bgsave, crash, saved};
 use zest_sim::devices::Fault;
 use zest_sim::explorer::{run, twice::twice};
+use zest_sim::wire;
+use zest_sim::wire::figures::Figures;
 
 #[test]
 fn every_situation_is_survived() {
@@ -40,4 +42,29 @@ fn no_saved_failure_comes_back() {
             "{name}: again with `cargo run -p zest-sim -- run scenarios/saved/{name}.json`"
         );
     }
+}
+
+#[test]
+fn a_snapshot_every_five_minutes_is_a_dip_without_views_and_none_with_them() {
+    let mut dips = Vec::new();
+    for views in [false, true] {
+        let outcome = wire::run(&bgsave::every_five_minutes(views), None, false);
+        assert_eq!(outcome.outcome.violation, None, "views: {views}");
+        let figures = Figures::of(&outcome);
+        assert!(figures.forks.len() >= 2, "only {:?}", figures.forks);
+        assert!(figures.forks.iter().all(|(_, still)| *still > 500), "{:?}", figures.forks);
+        // Both hosts saw both, and were told why.
+        let told = outcome.causes.iter().filter(|cause| cause.contains("BGSAVE")).count();
+        assert!(told >= 4, "{:?}", outcome.causes);
+        dips.push(bgsave::dip(&figures));
+        println!(
+            "views {}: {} answers a second, {} % less at a fork of {:?} ms",
+            if views { "on" } else { "off" },
+            figures.usual(),
+            bgsave::dip(&figures),
+            figures.forks.iter().map(|(_, still)| still).collect::<Vec<_>>()
+        );
+    }
+    assert!(dips[0] >= 20, "without views the dip is {} %", dips[0]);
+    assert!(dips[1] <= 10, "with views the dip is {} %", dips[1]);
 }

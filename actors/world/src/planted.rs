@@ -52,11 +52,43 @@ pub enum Bug {
     ReplyBeforeGroupSync,
     /// Files of the staging journal go although blocks wait in them.
     TrimDropsStaged,
+    /// What a session has locked stays locked when it ends.
+    LockOutlivesSession,
+    /// Sessions are ended although they say that they live.
+    LiveSessionEnded,
+    /// A lock for one alone is given while others hold shared ones.
+    SharedLockIgnored,
+    /// A copy of a file does not raise the references of the slices it shares.
+    LostCloneReference,
+    /// A copy of bytes does not raise the references of the slices it shares.
+    CopyWithoutReference,
+    /// A new node does not count for the quotas above it.
+    QuotaNotCharged,
+    /// That a directory is empty is seen, and not expected.
+    FullDirectoryRemoved,
+    /// A removed entry stays in its directory's statistics.
+    StatisticsStay,
+    /// What is removed does not go to the trash.
+    TrashPassedBy,
+    /// The trash is emptied before its time.
+    TrashExpiresEarly,
+    /// A removed file goes although somebody has it open.
+    RemovedWhileOpen,
+    /// What is gone is still counted as used.
+    UsageStays,
+    /// Objects go before the records that name them are gone for good.
+    ObjectsBeforeRecords,
+    /// A write is taken by a mount that takes no changes any more.
+    WriteAfterFencing,
+    /// Nobody is told of a write that was lost.
+    LostWriteUntold,
+    /// An fsync does not wait for uploads.
+    FsyncBeforeUpload,
 }
 
 impl Bug {
     /// Those that worlds with a simulated Redis find.
-    pub const WIRE: [Bug; 8] = [
+    pub const WIRE: [Bug; 14] = [
         Bug::LostReplyRepeated,
         Bug::KeyNotChecked,
         Bug::InvalidationDropped,
@@ -65,17 +97,20 @@ impl Bug {
         Bug::SilenceBelieved,
         Bug::WatchForgotten,
         Bug::AbortTakenForDone,
+        Bug::StallBecomesError,
+        Bug::ConflictUnconfirmed,
+        Bug::LockOutlivesSession,
+        Bug::LiveSessionEnded,
+        Bug::SharedLockIgnored,
+        Bug::FullDirectoryRemoved,
     ];
-
-    /// Planted too, and not yet found often enough to be asked for in a test.
-    pub const ELUSIVE: [Bug; 2] = [Bug::StallBecomesError, Bug::ConflictUnconfirmed];
 
     /// Those of staged blocks.
     pub const STAGING: [Bug; 4] =
         [Bug::TornTailBelieved, Bug::YoungOvertakesOld, Bug::ReplyBeforeGroupSync, Bug::TrimDropsStaged];
 
     /// Those that worlds of one client find.
-    pub const ALL: [Bug; 10] = [
+    pub const ALL: [Bug; 22] = [
         Bug::CommitBeforeUpload,
         Bug::SwallowedUploadError,
         Bug::StaleReadAfterTruncate,
@@ -86,6 +121,18 @@ impl Bug {
         Bug::RetryOnOldSnapshot,
         Bug::FsyncDoesNothing,
         Bug::UnknownRepeated,
+        Bug::LostCloneReference,
+        Bug::CopyWithoutReference,
+        Bug::QuotaNotCharged,
+        Bug::StatisticsStay,
+        Bug::TrashPassedBy,
+        Bug::TrashExpiresEarly,
+        Bug::RemovedWhileOpen,
+        Bug::UsageStays,
+        Bug::ObjectsBeforeRecords,
+        Bug::WriteAfterFencing,
+        Bug::LostWriteUntold,
+        Bug::FsyncBeforeUpload,
     ];
 }
 

@@ -35,7 +35,10 @@ fn fewer_parts(best: &mut Setup, still: &mut impl FnMut(&Setup) -> bool) {
     for at in (0..best.rounds.len()).rev() {
         keep_if(best, still, |setup| drop(setup.rounds.remove(at)));
     }
+    keep_if(best, still, |setup| setup.copies = false);
+    keep_if(best, still, |setup| setup.quotas = false);
     for at in 0..best.rounds.len() {
+        keep_if(best, still, |setup| setup.rounds[at].later = 0);
         keep_if(best, still, |setup| setup.rounds[at].dies_at = None);
         for user in (0..best.rounds[at].users.len()).rev() {
             keep_if(best, still, |setup| drop(setup.rounds[at].users.remove(user)));

@@ -197,6 +197,18 @@ impl Body {
         ))
     }
 
+    /// Whether a copy has bytes that some version had there.
+    pub fn check_copy(&self, ranges: &[(u64, Vec<u8>)]) -> Result<(), String> {
+        let all = Body { floor: 0, ..self.clone() };
+        let wrong = |(offset, seen): &&(u64, Vec<u8>)| !all.is_mix(*offset, seen.len() as u64, seen);
+        match ranges.iter().find(wrong).filter(|_| !self.unknown) {
+            Some((offset, seen)) => {
+                Err(describe(*offset, &self.last().content.read(*offset, seen.len() as u64), seen))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn after_crash(&self, offset: u64, seen: &[u8]) -> String {
         let right = self.last().content.read(offset, seen.len() as u64);
         format!("after the crash, {}", describe(offset, &right, seen))

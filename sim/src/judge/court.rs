@@ -44,6 +44,8 @@ pub struct Terms {
 struct Heard {
     request: Request<'static>,
     from: Tick,
+    /// The file that gets a new version by it.
+    changes: Option<Ino>,
 }
 
 /// Judges one run.
@@ -103,10 +105,25 @@ impl Court {
     pub fn ask(&mut self, request: Request<'static>, now: Time) -> CallId {
         self.tick += 1;
         let (id, from) = (self.tick, self.tick);
-        self.expect_bytes(&request, now);
+        let changes = self.expect_bytes(&request, now);
         self.history.asked(id, request.clone(), from, now);
-        self.heard.insert(id, Heard { request, from });
+        self.heard.insert(id, Heard { request, from, changes });
         id
+    }
+
+    /// A call was turned away, and nothing was done.
+    pub fn withdrawn(&mut self, id: CallId) {
+        let Some(call) = self.heard.remove(&id) else { return };
+        self.history.withdrawn(id);
+        if let Some(body) = call.changes.and_then(|ino| self.bodies.get_mut(&ino)) {
+            body.refused();
+        }
+    }
+
+    /// Whether the bytes of a copy are bytes its source had, each at its place.
+    pub fn copied(&self, source: Ino, ranges: &[(u64, Vec<u8>)]) -> Result<(), Violation> {
+        let Some(body) = self.bodies.get(&source) else { return Ok(()) };
+        body.check_copy(ranges).map_err(|text| Violation::new("copies", format!("of inode {source}: {text}")))
     }
 
     /// A call is answered.
@@ -185,10 +202,10 @@ impl Court {
     }
 
     /// Foresees what a call does to the bytes of a file.
-    fn expect_bytes(&mut self, request: &Request<'static>, now: Time) {
+    fn expect_bytes(&mut self, request: &Request<'static>, now: Time) -> Option<Ino> {
         let tick = self.tick;
         let mtime = Stamp::since(now);
-        let Some((ino, change)) = self.change_of(request) else { return };
+        let (ino, change) = self.change_of(request)?;
         let body = self.bodies.entry(ino).or_default();
         let (content, touched) = change;
         let stamp = match touched {
@@ -197,6 +214,7 @@ impl Court {
             Touch::Perhaps => Stamp { low: body.last().mtime.low, ..mtime },
         };
         body.asked(tick, content, stamp);
+        Some(ino)
     }
 
     fn change_of(&self, request: &Request<'static>) -> Option<(Ino, (Content, Touch))> {

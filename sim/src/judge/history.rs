@@ -134,6 +134,13 @@ impl History {
         }
     }
 
+    /// A call was turned away before anything was done.
+    pub fn withdrawn(&mut self, id: CallId) {
+        self.pending.remove(&id);
+        self.log.retain(|logged| logged.id != id);
+        self.worlds.retain(|world| !world.predicted.contains_key(&id));
+    }
+
     /// The states that the answer of a call leaves possible. With `behind`, other calls may also take effect
     /// between the call's own effect and its answer.
     #[allow(clippy::too_many_arguments)]

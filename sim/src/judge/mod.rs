@@ -7,6 +7,7 @@ pub mod content;
 pub mod court;
 pub mod history;
 pub mod invariants;
+pub mod locks;
 pub mod noise;
 pub mod recovered;
 pub mod stamp;

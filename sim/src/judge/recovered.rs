@@ -29,6 +29,9 @@ pub struct Recovered {
 
 /// Whether what was found is this tree. The text names the first difference.
 pub fn same_tree(tree: &Tree, found: &Recovered) -> Result<(), String> {
+    if let Some((dir, ino, name)) = found.bins.as_ref().and_then(|bins| tree.missing_bin(bins)) {
+        return Err(format!("the trash lacks {name}, inode {ino}, which was removed from directory {dir}"));
+    }
     let mut matched: BTreeMap<NodeId, Ino> = BTreeMap::new();
     let mut queue: Vec<(NodeId, Ino, String)> = vec![(0, Ino::ROOT, String::from("/"))];
     while let Some((id, ino, path)) = queue.pop() {

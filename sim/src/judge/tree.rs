@@ -145,6 +145,12 @@ impl Tree {
         tree
     }
 
+    /// A name that must be in the trash, and is not among those found there.
+    pub(super) fn missing_bin(&self, found: &BTreeSet<(Ino, Ino, Name)>) -> Option<&(Ino, Ino, Name)> {
+        let known = |bin: &&(Ino, Ino, Name)| bin.0 != Ino::default() && bin.1 != Ino::default();
+        self.bins.iter().flatten().filter(known).find(|bin| !found.contains(*bin))
+    }
+
     pub(super) fn insert(&mut self, id: NodeId, node: Node) {
         if let Some(ino) = node.ino {
             self.by_ino.insert(ino, id);

@@ -1,7 +1,7 @@
 //! Draws a run from a seed. Few names, so that users collide; offsets near the borders of blocks, pages and
 //! chunks, where mistakes live. Some worlds have no faults, some one class, some many.
 
-use super::{Ending, EngineKind, Path, Round, Setup, Step};
+use super::{Ending, EngineKind, Path, Round, Setup, Step, more};
 use crate::devices::{Fault, SimChance};
 use zest_world::Chance;
 
@@ -31,8 +31,9 @@ pub fn setup(seed: u64) -> Setup {
         let in_disk = setup.engine == EngineKind::Embedded && chance.permille(500);
         let dies_in = if in_disk { "disk".into() } else { String::new() };
         let ending = if crashing && chance.permille(500) { Ending::Cut } else { Ending::Unmount };
-        setup.rounds.push(Round { users, dies_at, dies_in, ending });
+        setup.rounds.push(Round { dies_at, dies_in, ..Round::of(users, ending) });
     }
+    more::add(&mut setup);
     setup
 }
 
@@ -79,7 +80,8 @@ fn chance_of(seed: u64) -> u64 {
     SimChance::new(seed, "one fault").next_u64()
 }
 
-fn path(chance: &SimChance) -> Path {
+/// A path that users of all plans meet at.
+pub(super) fn path(chance: &SimChance) -> Path {
     let depth = *chance.pick(&[1u8, 1, 1, 2, 2, 3]);
     let parts: Vec<&str> = (0..depth).map(|_| *chance.pick(&NAMES)).collect();
     Path(parts.join("/"))

@@ -2,6 +2,7 @@
 //! written down in a scenario, saved as text, shrunk by leaving parts out.
 
 pub mod draw;
+pub mod more;
 pub mod step;
 
 use crate::devices::Fault;
@@ -39,6 +40,21 @@ pub struct Round {
     pub dies_in: String,
     /// What happens when all users are done.
     pub ending: Ending,
+    /// Hours for which nobody uses the volume before it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub later: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Round {
+    /// A round that nothing cuts short.
+    #[must_use]
+    pub fn of(users: Vec<Vec<Step>>, ending: Ending) -> Round {
+        Round { users, dies_at: None, dies_in: String::new(), ending, later: 0 }
+    }
 }
 
 /// A whole run.
@@ -60,6 +76,12 @@ pub struct Setup {
     pub faults: BTreeMap<Fault, u32>,
     /// One incarnation after the other.
     pub rounds: Vec<Round>,
+    /// There is a place for copies of files, which users never look at.
+    #[serde(default)]
+    pub copies: bool,
+    /// Two directories have a quota that is never reached, and usage of owners is kept.
+    #[serde(default)]
+    pub quotas: bool,
 }
 
 impl Setup {
@@ -75,6 +97,8 @@ impl Setup {
             cache: 4 << 20,
             faults: BTreeMap::new(),
             rounds: Vec::new(),
+            copies: false,
+            quotas: false,
         }
     }
 
@@ -88,7 +112,7 @@ impl Setup {
     /// With one more round.
     #[must_use]
     pub fn round(mut self, users: Vec<Vec<Step>>, ending: Ending) -> Setup {
-        self.rounds.push(Round { users, dies_at: None, dies_in: String::new(), ending });
+        self.rounds.push(Round::of(users, ending));
         self
     }
 

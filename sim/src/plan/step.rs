@@ -163,6 +163,15 @@ pub enum Step {
     FsyncDir {
         path: Path,
     },
+    /// A copy that shares its content, to a place of its own.
+    Clone {
+        path: Path,
+        slot: u8,
+    },
+    /// For so long the mount takes no changes, as when its metadata server has thrown keys away.
+    Fence {
+        ms: u64,
+    },
     SyncAll,
     Statfs,
     Pause {

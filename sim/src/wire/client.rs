@@ -3,6 +3,7 @@
 
 use super::ledger;
 use super::life::Shared;
+use super::locker::{self, Locker};
 use crate::devices::{Life, SimChance, SimClock, SimObjects, SimOffload};
 use crate::judge::{Court, Terms, Violation};
 use crate::plan::Step;
@@ -10,14 +11,15 @@ use crate::redis::dial::SimDial;
 use crate::world::census;
 use crate::world::incarnation::{Here, format, settings};
 use crate::world::look::look;
+use crate::world::operator;
 use crate::world::scene::Scene;
 use crate::world::user::User;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_engines::redis::{ConnectOptions, RedisEngine, RedisUrl};
-use zest_metadata::Engine;
+use zest_metadata::{Engine, Key, Scan};
 use zest_types::volume::Settings;
 use zest_types::{Errno, Ino, Name, Request, Response};
 use zest_vfs::{Mount, Options};
@@ -78,7 +80,7 @@ pub async fn live(shared: Rc<Shared>, number: usize) {
         }
         shared.stop.set(true);
     }
-    shared.gone.set(shared.gone.get() + 1);
+    shared.gone.borrow_mut().insert(number);
 }
 
 async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
@@ -99,11 +101,13 @@ async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
     let options = Options {
         lease: Duration::from_millis(shared.setup.lease_ms),
         memory_cache: 4 << 20,
+        heartbeat: Duration::from_secs(shared.setup.heartbeat),
         ..Options::default()
     };
-    let mount = mounted(world, &engine, &settings, &options)
-        .await
-        .map_err(|errno| Violation::new("mount", format!("client {number} can't mount: {errno}")))?;
+    let cant = |errno: Errno| Violation::new("mount", format!("client {number} can't mount: {errno}"));
+    let mount = mounted(world, &engine, &settings, &options).await.map_err(cant)?;
+    zest_upkeep::attach(&mount, &Here).await.map_err(cant)?;
+    shared.sessions.borrow_mut().insert(number, mount.vfs.shared().session);
     let scene =
         Scene::new(mount.vfs.clone(), clock, life, shared.media.tape.clone(), shared.media.bench.clone());
     let scene = Rc::new(scene);
@@ -114,8 +118,8 @@ async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
     shared.ready.set(shared.ready.get() + 1);
     shared.wait(|| shared.ready.get() == shared.setup.clients.len()).await;
     play(shared, &scene, number).await;
-    shared.done.set(shared.done.get() + 1);
-    shared.wait(|| shared.done.get() == shared.setup.clients.len()).await;
+    shared.done.borrow_mut().insert(number);
+    shared.wait(|| shared.all_of(|client| shared.done.borrow().contains(&client))).await;
     end(shared, &scene, &mount, number).await?;
     // Without scripts every change has a connection of its own.
     if shared.setup.scripts && dial.most_in_a_second() > STORM {
@@ -153,6 +157,13 @@ async fn mounted(
 
 /// The first client makes the files of all, and the court takes its seat.
 async fn begin(shared: &Shared, scene: &Scene) -> Result<(), Violation> {
+    let cant = |errno| Violation::new("begin", format!("what users need can't be made: {errno}"));
+    if shared.setup.locks > 0 {
+        locker::create(scene, &shared.lockers).await.map_err(cant)?;
+    }
+    if shared.setup.quotas {
+        operator::quotas(scene, &["x", "y"]).await.map_err(cant)?;
+    }
     for (client, ledger) in shared.ledgers.iter().enumerate() {
         ledger::create(scene, client, ledger)
             .await
@@ -189,6 +200,12 @@ async fn play(shared: &Rc<Shared>, scene: &Rc<Scene>, number: usize) {
         )));
         tasks.push(tokio::task::spawn_local(ledger::read(scene.clone(), number, ledgers, times, lenient)));
     }
+    if shared.setup.locks > 0 && !shared.setup.forgets() {
+        for user in 0..locker::USERS {
+            let locker = Locker::new(shared.clone(), scene.clone(), number, user);
+            tasks.push(tokio::task::spawn_local(locker.live()));
+        }
+    }
     for task in tasks {
         if task.await.is_err() {
             shared.violated(Violation::new("panic", "a user's task ended by a panic".into()));
@@ -222,7 +239,7 @@ async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usiz
     }
     let seen = survey(scene).await;
     shared.seen.borrow_mut().insert(number, seen);
-    shared.wait(|| shared.seen.borrow().len() == shared.setup.clients.len()).await;
+    shared.wait(|| shared.all_of(|client| shared.seen.borrow().contains_key(&client))).await;
     ledger::settle(scene, number, &shared.ledgers).await;
     if number == 0 {
         agree(&shared.seen.borrow())?;
@@ -232,6 +249,11 @@ async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usiz
         if !shared.is_over() {
             census::check(&shared.media, mount).await?;
         }
+        if !shared.is_over() && !shared.setup.may_fail() {
+            let heartbeat = Duration::from_secs(shared.setup.heartbeat);
+            locker::settle(shared, scene, heartbeat).await?;
+            sessions(shared, scene, mount, heartbeat).await?;
+        }
         shared.looked.set(true);
     }
     shared.wait(|| shared.looked.get()).await;
@@ -240,6 +262,42 @@ async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usiz
             Err(Violation::new("unmount", format!("client {number} can't unmount: {errno}")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Sessions are those of the clients that live, at the latest when the others count as dead.
+async fn sessions(
+    shared: &Shared,
+    scene: &Scene,
+    mount: &Mount,
+    heartbeat: Duration,
+) -> Result<(), Violation> {
+    let deadline = scene.clock.mono() + heartbeat * 6 + REST;
+    let all = shared.sessions.borrow().clone();
+    let right: BTreeSet<u64> = all
+        .into_iter()
+        .filter(|(client, _)| !shared.dead.borrow().contains(client))
+        .map(|(_, session)| session)
+        .collect();
+    loop {
+        let found = mount.engine().scan(&Scan::Sessions { limit: usize::MAX }).await;
+        let found = found.map_err(|error| Violation::new("sessions", error.to_string()))?;
+        let there: BTreeSet<u64> = found
+            .into_iter()
+            .filter_map(|(key, _)| match key {
+                Key::SessionExpiry(session) => Some(session),
+                _ => None,
+            })
+            .collect();
+        // Mounts that did not come to be leave sessions that end like those of the dead.
+        if there == right {
+            return Ok(());
+        }
+        if scene.clock.mono() > deadline {
+            let text = format!("there are sessions {there:?}, clients that live have {right:?}");
+            return Err(Violation::new("sessions", text));
+        }
+        scene.clock.sleep(Duration::from_millis(500)).await;
     }
 }
 

@@ -79,7 +79,56 @@ pub fn setup(seed: u64) -> WireSetup {
         setup.lag_ms = Some(0);
     }
     mishaps(&chance, &mut setup);
+    more(&mut setup);
     setup
+}
+
+/// Locks, quotas, crowds, and clients that die; from a stream of its own, so that the rest of a plan stays what it was.
+fn more(setup: &mut WireSetup) {
+    let chance = SimChance::new(setup.seed, "wire more");
+    if chance.permille(300) {
+        setup.locks = chance.between(2, 8) as u32;
+    }
+    setup.quotas = chance.permille(300);
+    match chance.below(1000) {
+        0..150 => crowd(setup, &chance),
+        150..250 if setup.is_strict() && !setup.mishaps.is_empty() => {
+            setup.mishaps = [(Mishap::LostReply, 25)].into();
+        }
+        _ => {}
+    }
+    // What a dead client had asked for may be or not be: strict worlds would have to think of both for ever.
+    if !setup.is_strict() && !setup.may_fail() && !setup.forgets() && chance.permille(300) {
+        let client = chance.between(1, setup.clients.len() as u64 - 1) as usize;
+        setup.dies = Some((client, chance.between(50, 2_500)));
+        setup.locks = setup.locks.max(4);
+        // Much longer than a server is silent.
+        setup.heartbeat = 4;
+    }
+    if setup.locks > 0 && chance.permille(300) {
+        setup.heartbeat = 4;
+    }
+}
+
+/// Everybody changes the same few names, without a pause.
+fn crowd(setup: &mut WireSetup, chance: &SimChance) {
+    (setup.ledger, setup.push, setup.lease_ms) = (0, false, 0);
+    setup.scripts = chance.permille(400);
+    // Whoever does not hear whether a change was made looks; where others change the same names meanwhile, what it
+    // finds tells nothing. That is not promised, so connections hold.
+    let quiet = [Mishap::ForkStall, Mishap::SyncPause, Mishap::SlowCommand, Mishap::Frozen];
+    setup.mishaps.retain(|mishap, _| quiet.contains(mishap));
+    let name = || Path::new(&format!("x/{}", chance.pick(&NAMES[..3])));
+    for steps in setup.clients.iter_mut().flatten() {
+        let end = steps.len();
+        *steps = vec![Step::Mkdir { path: Path::new("x"), mode: 0o755 }];
+        steps.extend((0..end).map(|_| match chance.below(8) {
+            0 | 1 => Step::Mkfifo { path: name() },
+            2 => Step::Unlink { path: name() },
+            3 => Step::Link { from: name(), to: name() },
+            _ => Step::Rename { from: name(), to: name(), how: *chance.pick(&[0, 0, 1, 2]) },
+        }));
+    }
 }
 
 fn mishaps(chance: &SimChance, setup: &mut WireSetup) {

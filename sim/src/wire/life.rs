@@ -6,8 +6,9 @@
 
 use super::client;
 use super::ledger::Ledger;
+use super::locker::Lockers;
 use super::plan::WireSetup;
-use crate::devices::{DiskMedia, Fates, ObjectMedia, Tape};
+use crate::devices::{DiskMedia, Fates, Fault, ObjectMedia, Tape};
 use crate::judge::Violation;
 use crate::plan::{EngineKind, Setup};
 use crate::redis::machine::{Machine, Mishap, Mishaps, Model, serve};
@@ -15,13 +16,12 @@ use crate::world::Outcome;
 use crate::world::incarnation::Media;
 use crate::world::scene::Bench;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use zest_world::{Event, Trace};
 
-/// Messages move by the millisecond.
-const TICK: Duration = Duration::from_millis(1);
 /// Virtual time after which a world that is not done hangs: longer than any request may take.
 const PATIENCE: Duration = Duration::from_secs(400);
 
@@ -62,9 +62,15 @@ pub struct Shared {
     /// Clients that are mounted, done, and gone.
     pub ready: Cell<usize>,
     /// Clients whose users are done.
-    pub done: Cell<usize>,
+    pub done: RefCell<BTreeSet<usize>>,
     /// Clients that have left.
-    pub gone: Cell<usize>,
+    pub gone: RefCell<BTreeSet<usize>>,
+    /// Clients that died.
+    pub dead: RefCell<BTreeSet<usize>>,
+    /// Sessions of clients.
+    pub sessions: RefCell<BTreeMap<usize, u64>>,
+    /// Files that are locked, and who has locks.
+    pub lockers: Lockers,
     /// Nothing goes wrong any more, and everybody has rested.
     pub rested: Cell<bool>,
     /// What each client shows at rest.
@@ -101,8 +107,11 @@ impl Shared {
             formatted: Cell::default(),
             begun: Cell::default(),
             ready: Cell::default(),
-            done: Cell::default(),
-            gone: Cell::default(),
+            done: RefCell::default(),
+            gone: RefCell::default(),
+            dead: RefCell::default(),
+            sessions: RefCell::default(),
+            lockers: Lockers::default(),
             rested: Cell::default(),
             seen: RefCell::default(),
             looked: Cell::default(),
@@ -111,6 +120,26 @@ impl Shared {
             machine: RefCell::default(),
             mishaps: Rc::new(Mishaps::new(BTreeMap::new(), setup.seed)),
         }
+    }
+
+    /// Whether all clients that live are among these.
+    pub fn all_of(&self, these: impl Fn(usize) -> bool) -> bool {
+        let dead = self.dead.borrow();
+        (0..self.setup.clients.len()).all(|client| dead.contains(&client) || these(client))
+    }
+
+    /// A client dies, unless it is done or all is over.
+    fn dies(&self, client: usize) -> bool {
+        let late = self.rested.get() || self.done.borrow().contains(&client);
+        if late || client == 0 || client >= self.setup.clients.len() {
+            return false;
+        }
+        self.dead.borrow_mut().insert(client);
+        self.lockers.died(client);
+        self.media.fates.count(Fault::Crash);
+        self.media.tape.say(|| format!("*** client {client} dies"));
+        self.media.tape.event(Event { actor: "client", kind: "dies", subject: client as u64, detail: 0 });
+        true
     }
 
     /// Nothing goes wrong any more.
@@ -154,13 +183,14 @@ pub fn live(setup: &WireSetup, tape: Arc<Tape>) -> WireOutcome {
 }
 
 fn run(shared: &Rc<Shared>) {
+    let tick = Duration::from_millis(shared.setup.tick_ms.max(1));
     let mut builder = turmoil::Builder::new();
     builder
         .rng_seed(madsim::rand::random())
-        .tick_duration(TICK)
+        .tick_duration(tick)
         .epoch(SystemTime::now())
-        .min_message_latency(Duration::from_millis(1))
-        .max_message_latency(Duration::from_millis(shared.setup.latency_ms.max(1)))
+        .min_message_latency(tick)
+        .max_message_latency(Duration::from_millis(shared.setup.latency_ms).max(tick))
         .simulation_duration(Duration::from_secs(1 << 30));
     let mut sim = builder.build();
     let server = shared.clone();
@@ -185,7 +215,17 @@ fn run(shared: &Rc<Shared>) {
     }
     let mut age = Duration::ZERO;
     let mut rated = false;
-    while shared.gone.get() < shared.setup.clients.len() {
+    let mut dies = shared.setup.dies;
+    let mut begun = None;
+    while !shared.all_of(|client| shared.gone.borrow().contains(&client)) {
+        if shared.begun.get() {
+            begun.get_or_insert(age);
+        }
+        let due =
+            |(_, at): &mut (usize, u64)| begun.is_some_and(|begun| age >= begun + Duration::from_millis(*at));
+        if let Some((client, _)) = dies.take_if(due).filter(|(client, _)| shared.dies(*client)) {
+            sim.crash(format!("client{client}"));
+        }
         if shared.begun.get() && !rated {
             rated = true;
             shared.mishaps.rate(shared.setup.mishaps.clone());
@@ -193,8 +233,8 @@ fn run(shared: &Rc<Shared>) {
         if let Err(error) = sim.step() {
             return shared.violated(Violation::new("panic", error.to_string()));
         }
-        madsim::time::advance(TICK);
-        age += TICK;
+        madsim::time::advance(tick);
+        age += tick;
         if shared.media.bench.borrow().violation.is_some() {
             return;
         }

@@ -6,6 +6,7 @@ pub mod draw;
 pub mod figures;
 pub mod ledger;
 pub mod life;
+pub mod locker;
 pub mod plan;
 
 pub use life::{WireOutcome, live};

@@ -35,8 +35,31 @@ pub struct WireSetup {
     pub latency_ms: u64,
     /// Days in the trash.
     pub trash_days: u32,
+    /// How often each of two users of a client locks something.
+    #[serde(default)]
+    pub locks: u32,
+    /// Directories `x` and `y` have a quota that is never reached.
+    #[serde(default)]
+    pub quotas: bool,
+    /// The client that dies, and how many milliseconds after everybody has begun.
+    #[serde(default)]
+    pub dies: Option<(usize, u64)>,
+    /// Seconds between heartbeats of sessions.
+    #[serde(default = "twelve")]
+    pub heartbeat: u64,
+    /// Milliseconds in which messages move.
+    #[serde(default = "one")]
+    pub tick_ms: u64,
     /// Users go on until the world is so old, beginning again with their steps; once through where it is 0.
     pub seconds: u64,
+}
+
+fn twelve() -> u64 {
+    12
+}
+
+fn one() -> u64 {
+    1
 }
 
 impl WireSetup {
@@ -57,6 +80,11 @@ impl WireSetup {
             lag_ms: None,
             latency_ms: 3,
             trash_days: 0,
+            locks: 0,
+            quotas: false,
+            dies: None,
+            heartbeat: twelve(),
+            tick_ms: one(),
             seconds: 0,
         }
     }

@@ -4,7 +4,7 @@
 use super::incarnation::Media;
 use crate::judge::Violation;
 use crate::judge::invariants::{self, Volume};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use zest_metadata::{Counter, Engine, EngineError, Key, Record, Scan};
 use zest_types::{FileType, Ino};
 use zest_vfs::Mount;
@@ -41,6 +41,19 @@ async fn count(media: &Media, engine: &dyn Engine) -> Result<Volume, EngineError
             volume.deleted.insert(ino);
         }
     }
+    for (key, _) in engine.scan(&Scan::Detached { limit: everything }).await? {
+        if let Key::Detached(ino) = key {
+            volume.detached.insert(ino);
+        }
+    }
+    for (key, record) in engine.scan(&Scan::DirQuotas { limit: everything }).await? {
+        if let (Key::DirQuota(dir), Record::Quota { used_space, used_inodes, .. }) = (key, record) {
+            volume.quotas.insert(dir, (used_space, used_inodes));
+        }
+    }
+    if media.setup.quotas {
+        volume.owners = Some(owners(engine).await?);
+    }
     for (key, record) in engine.scan(&Scan::SliceRefs { limit: everything }).await? {
         if let (Key::SliceRef { id, size }, Record::Count(count)) = (key, record) {
             volume.references.insert((id, size), count);
@@ -62,10 +75,24 @@ async fn count(media: &Media, engine: &dyn Engine) -> Result<Volume, EngineError
     Ok(volume)
 }
 
+/// Usage of the few owners there are.
+async fn owners(engine: &dyn Engine) -> Result<[BTreeMap<u32, (i64, i64)>; 2], EngineError> {
+    let mut all: [BTreeMap<u32, (i64, i64)>; 2] = Default::default();
+    for (sums, key) in all.iter_mut().zip([Key::UserQuota as fn(u32) -> Key, Key::GroupQuota]) {
+        let keys: Vec<Key> = (0..4).map(key).collect();
+        for (owner, record) in (0..).zip(engine.read(&keys).await?) {
+            if let Some(Record::Quota { used_space, used_inodes, .. }) = record {
+                sums.insert(owner, (used_space, used_inodes));
+            }
+        }
+    }
+    Ok(all)
+}
+
 /// Walks from the root, the trash and everything held, and counts what it meets.
 async fn nodes(engine: &dyn Engine, volume: &mut Volume) -> Result<(), EngineError> {
     let mut queue: Vec<Ino> = vec![Ino::ROOT, Ino::TRASH];
-    queue.extend(volume.sustained.iter().chain(&volume.deleted).copied());
+    queue.extend(volume.sustained.iter().chain(&volume.deleted).chain(&volume.detached).copied());
     let mut seen = BTreeSet::new();
     while let Some(ino) = queue.pop() {
         if !seen.insert(ino) {

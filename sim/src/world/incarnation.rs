@@ -1,15 +1,15 @@
 //! One life of the client: opens the records, formats them once, mounts with the product's own assembly, has the
 //! court look at what is there, lets the users live, and ends as the plan says.
 
-use super::census;
 use super::look::look;
 use super::scene::{Bench, Scene};
 use super::user::User;
+use super::{census, copies, operator};
 use crate::devices::{
     DiskMedia, Fates, Fault, Life, ObjectMedia, SimChance, SimClock, SimDisk, SimObjects, SimOffload,
     SimRecords, Tape,
 };
-use crate::judge::{Court, Terms, Violation};
+use crate::judge::{Court, Recovered, Terms, Violation};
 use crate::plan::{Ending, EngineKind, Round, Setup};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use zest_engines::embedded::EmbeddedEngine;
 use zest_engines::memory::MemoryEngine;
 use zest_metadata::{CommitError, Engine, Key};
 use zest_types::volume::Settings;
-use zest_types::{Errno, Time};
+use zest_types::{Errno, Request, Time};
 use zest_vfs::{Mount, Options, Role, Stage};
 use zest_world::{Clock, World};
 
@@ -65,6 +65,8 @@ pub struct Task {
     pub age: Duration,
     /// The incarnation before left in good order.
     pub orderly: bool,
+    /// What was in the trash has had its time, and nobody used the volume meanwhile.
+    pub trash_is_over: bool,
     /// Changes answered before this time had time enough to become durable by themselves.
     pub durable: Time,
 }
@@ -150,6 +152,9 @@ pub(crate) fn settings(setup: &Setup) -> Settings {
     let mut settings = Settings::new("sim-volume", "00000000-0000-0000-0000-000000000001", "mem", "sim");
     settings.block_size_kib = setup.block_kib;
     settings.trash_days = setup.trash_days;
+    if setup.quotas {
+        settings.others.insert("UserGroupQuota".into(), true.into());
+    }
     settings
 }
 
@@ -203,8 +208,44 @@ pub(crate) async fn format(engine: &dyn Engine, settings: &Settings, world: &Wor
     Err("a new volume can't be made".into())
 }
 
+/// What the world needs before its users come is made once, for good.
+async fn prepare(media: &Media, scene: &Scene) -> Result<(), Errno> {
+    if scene.bench.borrow().prepared {
+        return Ok(());
+    }
+    if media.setup.copies {
+        copies::prepare(scene).await?;
+    }
+    if media.setup.quotas {
+        operator::quotas(scene, &["a", "b"]).await?;
+    }
+    if media.setup.copies || media.setup.quotas {
+        scene.plain(Request::SyncAll).await?;
+    }
+    scene.bench.borrow_mut().prepared = true;
+    Ok(())
+}
+
+/// Where nothing went wrong, the trash is emptied when its time is over.
+fn emptied(media: &Media, task: &Task, found: &Recovered) -> Result<(), Violation> {
+    let quiet = media.setup.faults.is_empty() && media.fates.fired().is_empty();
+    match found.bins.as_ref().and_then(|bins| bins.first()) {
+        Some((dir, ino, name)) if task.trash_is_over && quiet => {
+            let text = format!("{name}, inode {ino} of directory {dir}, is still in it, long after its time");
+            Err(Violation::new("trash", text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The court looks at the volume; true when all is well.
 async fn inspect(media: &Media, task: &Task, scene: &Scene, mount: &Mount) -> bool {
+    if let Err(errno) = prepare(media, scene).await {
+        if !bad_disk(media) {
+            scene.violated(Violation::new("begin", format!("what users need can't be made: {errno}")));
+        }
+        return false;
+    }
     media.tape.say(|| "the court looks at the volume".into());
     let verdict = match look(scene).await {
         Err(text) => Err(Violation::new("look", text)),
@@ -213,12 +254,16 @@ async fn inspect(media: &Media, task: &Task, scene: &Scene, mount: &Mount) -> bo
             match &mut bench.court {
                 None => {
                     bench.court = Some(Court::new(terms(&media.setup), &found));
-                    Ok(())
+                    emptied(media, task, &found)
                 }
                 Some(court) if task.orderly => court.returned(&found),
                 Some(court) => court.crashed(&found, task.durable),
             }
         }
+    };
+    let verdict = match verdict {
+        Ok(()) => copies::check(scene, task.orderly).await,
+        wrong => wrong,
     };
     let verdict = match verdict {
         Ok(()) => census::check(media, mount).await,
@@ -267,6 +312,9 @@ async fn play(task: &Task, round: &Round, scene: &Rc<Scene>, mount: &Mount) {
         if user.await.is_err() {
             scene.violated(Violation::new("panic", "a user's task ended by a panic".into()));
         }
+    }
+    if round.users.is_empty() {
+        scene.clock.sleep(REST).await;
     }
     if scene.is_over() || round.ending == Ending::Cut {
         return;

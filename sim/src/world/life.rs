@@ -6,6 +6,7 @@ use super::scene::Bench;
 use crate::devices::tape::Stamped;
 use crate::devices::{DiskMedia, Fates, Fault, Life, ObjectMedia, SimChance, Tape};
 use crate::judge::Violation;
+use crate::plan::more::PAST_TRASH;
 use crate::plan::{Ending, Round, Setup};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -93,15 +94,28 @@ impl History {
         let rounds: Vec<Option<Round>> =
             self.media.setup.rounds.iter().cloned().map(Some).chain([None]).collect();
         let (mut orderly, mut durable, mut started) = (true, Time::new(i64::MIN, 0), false);
+        let mut over_before = false;
         for (number, round) in rounds.into_iter().enumerate() {
             let dies_in = round.as_ref().map_or("", |round| round.dies_in.as_str());
             let life = Arc::new(Life::in_device(round.as_ref().and_then(|round| round.dies_at), dies_in));
             let progress = Rc::new(Progress::default());
+            let later = round.as_ref().map_or(0, |round| round.later);
+            self.age += Duration::from_secs(later * 3600);
+            let over = later >= PAST_TRASH;
             let (last, cut) =
                 (round.is_none(), round.as_ref().is_some_and(|round| round.ending == Ending::Cut));
             let (number, age) = (number as u64, self.age);
-            let now =
-                Task { number, round, life: life.clone(), progress: progress.clone(), age, orderly, durable };
+            let trash_is_over = std::mem::replace(&mut over_before, over);
+            let now = Task {
+                number,
+                round,
+                life: life.clone(),
+                progress: progress.clone(),
+                age,
+                orderly,
+                trash_is_over,
+                durable,
+            };
             *task.borrow_mut() = Some(now);
             if started {
                 sim.bounce("client");
@@ -123,6 +137,10 @@ impl History {
                 return;
             }
             self.end(&mut sim, &life, cut || !last && !progress.unmounted.get());
+            if over {
+                // What was removed long ago loses its last names, unseen by the court: it sits down anew.
+                self.media.bench.borrow_mut().court = None;
+            }
             orderly = progress.unmounted.get();
             // A slow or failing disk makes nothing durable by itself.
             let slow = [Fault::SlowOffload, Fault::FailedSync];

@@ -1,10 +1,12 @@
 //! Looks at a whole volume through its door, after a start: names, attributes, and those bytes of files that were
 //! ever written.
 
+use super::copies::is_place;
 use super::scene::Scene;
 use super::user::entries;
 use crate::judge::{Found, Recovered};
 use std::collections::{BTreeMap, BTreeSet};
+use zest_types::request::Dirent;
 use zest_types::{Attr, Errno, Handle, Ino, Name, Request, Response, ServeResult};
 
 /// Files up to this length are read whole.
@@ -49,7 +51,8 @@ async fn bins(scene: &Scene) -> Result<Option<BTreeSet<(Ino, Ino, Name)>>, Errno
     Ok(Some(bins))
 }
 
-async fn patient(scene: &Scene, request: Request<'static>) -> ServeResult {
+/// Asks, again where faults are in the way.
+pub(super) async fn patient(scene: &Scene, request: Request<'static>) -> ServeResult {
     let mut last = Err(Errno::EIO);
     for _ in 0..TRIES {
         last = scene.plain(request.clone()).await;
@@ -72,7 +75,10 @@ async fn node(scene: &Scene, ino: Ino, _path: &str) -> Result<Found, String> {
     match found.attr.kind {
         zest_types::FileType::Directory => {
             let all = entries(scene, ino).await.map_err(|errno| format!("can't be listed: {errno}"))?;
-            for entry in all.into_iter().filter(|entry| !entry.name.is_dots() && !entry.ino.is_trash()) {
+            let seen = |entry: &Dirent| {
+                !entry.name.is_dots() && !entry.ino.is_trash() && !is_place(ino, &entry.name)
+            };
+            for entry in all.into_iter().filter(seen) {
                 if found.entries.insert(entry.name.clone(), entry.ino).is_some() {
                     return Err(format!("lists {} twice", entry.name));
                 }
@@ -101,7 +107,7 @@ async fn node(scene: &Scene, ino: Ino, _path: &str) -> Result<Found, String> {
 }
 
 /// An entry that is listed can be looked up, and leads to the same node.
-async fn check_lookup(scene: &Scene, parent: Ino, entry: &zest_types::request::Dirent) -> Result<(), String> {
+async fn check_lookup(scene: &Scene, parent: Ino, entry: &Dirent) -> Result<(), String> {
     match patient(scene, Request::Lookup { parent, name: entry.name.clone() }).await {
         Ok(Response::Entry { ino, attr }) if ino == entry.ino && attr.kind == entry.kind => Ok(()),
         other => {
@@ -158,7 +164,14 @@ fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     out
 }
 
-async fn read(scene: &Scene, ino: Ino, handle: Handle, offset: u64, size: u64) -> Result<Vec<u8>, String> {
+/// Bytes of an open file, all of them.
+pub(super) async fn read(
+    scene: &Scene,
+    ino: Ino,
+    handle: Handle,
+    offset: u64,
+    size: u64,
+) -> Result<Vec<u8>, String> {
     match patient(scene, Request::Read { ino, handle, offset, size: size as u32 }).await {
         Ok(Response::Data(pieces)) => {
             let bytes = pieces.concat();

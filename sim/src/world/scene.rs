@@ -1,14 +1,16 @@
 //! What all users of one incarnation share: the mounted volume, the clock, the locks a kernel would hold, and the
 //! court that hears everything. A question of a dead client is never answered.
 
+use super::copies::Copies;
 use crate::devices::life::silence;
 use crate::devices::{Life, SimClock, Tape};
 use crate::judge::court::words;
 use crate::judge::{Court, Violation};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::RwLock;
 use zest_types::{Caller, Errno, Ino, Request, ServeResult, Time};
 use zest_vfs::Vfs;
@@ -23,6 +25,10 @@ pub struct Bench {
     pub violation: Option<Violation>,
     /// When something was answered last.
     pub last: Time,
+    /// Copies that were made, as they were.
+    pub copies: Copies,
+    /// What the world needs before its users come is there.
+    pub prepared: bool,
 }
 
 /// One incarnation, as its users see it.
@@ -37,8 +43,13 @@ pub struct Scene {
     pub tape: Arc<Tape>,
     /// The court.
     pub bench: Rc<RefCell<Bench>>,
+    /// How many want that no changes are taken.
+    fences: Cell<u32>,
     locks: RefCell<BTreeMap<Ino, Arc<RwLock<()>>>>,
 }
+
+const O_ACCMODE: u32 = 3;
+const O_TRUNC: u32 = 0o1000;
 
 /// Everybody in here is root, and the kernel has checked permissions.
 pub const CALLER: Caller = Caller { uid: 0, gid: 0, pid: 1, check: false };
@@ -53,7 +64,7 @@ impl Scene {
         tape: Arc<Tape>,
         bench: Rc<RefCell<Bench>>,
     ) -> Scene {
-        Scene { vfs, clock, life, tape, bench, locks: RefCell::default() }
+        Scene { vfs, clock, life, tape, bench, fences: Cell::default(), locks: RefCell::default() }
     }
 
     /// The lock a kernel holds over changes of one inode's bytes.
@@ -72,6 +83,41 @@ impl Scene {
     pub fn violated(&self, violation: Violation) {
         self.tape.say(|| format!("!!! {}: {}", violation.rule, violation.text));
         self.bench.borrow_mut().violation.get_or_insert(violation);
+    }
+
+    /// For a while no changes are taken; whoever asks for one meanwhile must hear so.
+    pub async fn fence(&self, time: Duration) {
+        let live = &self.vfs.shared().live;
+        live.freeze(true);
+        self.fences.set(self.fences.get() + 1);
+        self.clock.sleep(time).await;
+        self.fences.set(self.fences.get() - 1);
+        if self.fences.get() == 0 {
+            live.freeze(false);
+        }
+    }
+
+    /// What the answer to a change that must be turned away means to the court; nothing where none must be.
+    fn turned_away(
+        &self,
+        fenced: bool,
+        request: &Request<'_>,
+        result: &ServeResult,
+    ) -> Option<Result<(), Violation>> {
+        if !fenced || !is_change(request) {
+            return None;
+        }
+        Some(match result {
+            Err(Errno::EROFS) => Ok(()),
+            other => {
+                let text = format!(
+                    "{} is answered {} while no changes are taken",
+                    words(request),
+                    answer_words(other)
+                );
+                Err(Violation::new("fence", text))
+            }
+        })
     }
 
     /// Asks the volume, outside the court.
@@ -96,6 +142,7 @@ impl Scene {
     /// Asks the volume, with the court listening.
     pub async fn ask(&self, user: usize, request: Request<'static>) -> ServeResult {
         let asked = self.clock.now();
+        let fenced = self.fences.get() > 0;
         let id = {
             let mut bench = self.bench.borrow_mut();
             bench.court.as_mut().map_or(0, |court| court.ask(request.clone(), asked))
@@ -110,7 +157,11 @@ impl Scene {
             let mut bench = self.bench.borrow_mut();
             bench.last = self.clock.now();
             let now = bench.last;
-            bench.court.as_mut().map_or(Ok(()), |court| court.answer(id, &result, now))
+            let turned_away = self.turned_away(fenced, &request, &result);
+            bench.court.as_mut().map_or(Ok(()), |court| match turned_away {
+                Some(verdict) => verdict.map(|()| court.withdrawn(id)),
+                None => court.answer(id, &result, now),
+            })
         };
         if let Err(violation) = verdict {
             self.violated(violation);
@@ -132,5 +183,28 @@ fn answer_words(result: &ServeResult) -> String {
             )
         }
         Ok(other) => format!("{other:?}"),
+    }
+}
+
+/// Whether a request wants something changed.
+fn is_change(request: &Request<'_>) -> bool {
+    use Request as R;
+    match request {
+        R::Open { flags, .. } => flags & (O_ACCMODE | O_TRUNC) != 0,
+        R::SetAttr { .. }
+        | R::Mknod { .. }
+        | R::Mkdir { .. }
+        | R::Symlink { .. }
+        | R::Unlink { .. }
+        | R::Rmdir { .. }
+        | R::Rename { .. }
+        | R::Link { .. }
+        | R::Create { .. }
+        | R::Write { .. }
+        | R::SetXattr { .. }
+        | R::RemoveXattr { .. }
+        | R::Fallocate { .. }
+        | R::CopyRange { .. } => true,
+        _ => false,
     }
 }

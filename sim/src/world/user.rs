@@ -1,6 +1,7 @@
 //! A user: takes the steps of a plan one after the other, as a kernel would ask for them: walks paths by lookups,
 //! keeps handles in slots, and holds an inode's lock while its bytes or the names in it change.
 
+use super::copies;
 use super::scene::Scene;
 use crate::judge::noise::noise;
 use crate::plan::{Path, Step};
@@ -119,6 +120,11 @@ impl User {
     async fn take(&mut self, step: Step) -> Option<()> {
         match step {
             Step::Pause { ms } => self.scene.clock.sleep(Duration::from_millis(ms)).await,
+            Step::Fence { ms } => self.scene.fence(Duration::from_millis(ms)).await,
+            Step::Clone { path, slot } => {
+                let (ino, attr) = self.find(&path).await?;
+                copies::make(&self.scene, (ino, &attr), slot).await;
+            }
             Step::SyncAll => drop(self.ask(Request::SyncAll).await),
             Step::Statfs => drop(self.ask(Request::Statfs { ino: Ino::ROOT }).await),
             Step::Create { .. }
@@ -365,7 +371,10 @@ impl User {
             bench.court.as_mut().map_or(0, |court| court.ask(Request::OpenDir { ino }, scene.clock.now()))
         };
         scene.tape.say(|| format!("user {}: lists directory {ino}", self.number));
-        let answer = entries(scene, ino).await.map(Response::Dirents);
+        let answer = entries(scene, ino).await.map(|mut all| {
+            all.retain(|entry| !copies::is_place(ino, &entry.name));
+            Response::Dirents(all)
+        });
         let verdict = {
             let mut bench = scene.bench.borrow_mut();
             bench.court.as_mut().map_or(Ok(()), |court| court.answer(id, &answer, scene.clock.now()))

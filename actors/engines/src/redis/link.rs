@@ -42,6 +42,9 @@ pub enum ConnectError {
     NoPrimary(String),
 }
 
+/// How long an answer may take where a stall is taken for an error: the library's own default.
+const IMPATIENT: Duration = Duration::from_millis(500);
+
 /// What reads and writes a connection as long as it is polled.
 type Driver = BoxFuture<'static, ()>;
 
@@ -136,7 +139,14 @@ impl Link {
     pub(crate) async fn run(&self, command: &Cmd) -> Result<Value, Miss> {
         let up = self.core.up().await?;
         let mut connection = up.connection.clone();
-        let answer = connection.send_packed_command(command).await.and_then(|answer| match answer {
+        let answer = connection.send_packed_command(command);
+        let answer = match planted::active(Bug::StallBecomesError) {
+            false => answer.await,
+            true => within(&*self.core.world.clock, IMPATIENT, answer)
+                .await
+                .ok_or_else(|| Miss::NotDone(format!("{} does not answer", self.core.url)))?,
+        };
+        let answer = answer.and_then(|answer| match answer {
             Value::ServerError(error) => Err(error.into()),
             answer => Ok(answer),
         });

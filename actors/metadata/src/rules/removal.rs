@@ -10,6 +10,7 @@ use crate::key::{Key, Scan};
 use crate::op::{Env, Outcome};
 use crate::record::Record;
 use zest_types::{Attr, FileType, Ino};
+use zest_world::planted::{self, Bug};
 
 /// A node that loses a name in a directory.
 pub struct Leaving<'a> {
@@ -24,16 +25,20 @@ pub struct Leaving<'a> {
 /// Writes what becomes of a node that loses a name: everything but the entry itself and its directory's record.
 pub fn lose_name(draft: &mut Draft, node: &Leaving<'_>, bin: Option<&Bin>, env: &Env<'_>) -> Outcome {
     let attr = node.attr;
-    draft.account(node.parent, node.ino, -1);
+    if !planted::active(Bug::StatisticsStay) {
+        draft.account(node.parent, node.ino, -1);
+    }
     node.above.expect(draft);
     charge_dirs(draft, node.ino, &node.above.dirs, -1);
     if attr.is_dir() {
-        draft.expect_empty(node.ino);
+        if !planted::active(Bug::FullDirectoryRemoved) {
+            draft.expect_empty(node.ino);
+        }
         draft.delete(Key::DirStat(node.ino));
         draft.delete(Key::DirQuota(node.ino));
     }
     let kept = Outcome::Removed { ino: node.ino, deleted: None };
-    if let Some(bin) = bin {
+    if let Some(bin) = bin.filter(|_| !planted::active(Bug::TrashPassedBy)) {
         draft.expect_attr(node.ino, attr, seen(true, false));
         to_trash(draft, node, bin, env);
         return kept;
@@ -52,7 +57,8 @@ pub fn lose_name(draft: &mut Draft, node: &Leaving<'_>, bin: Option<&Bin>, env: 
     }
     // The number of links is expected as seen, so this takes it to 0 and not below.
     let gone = -i32::try_from(attr.nlink).unwrap_or(i32::MAX);
-    if attr.is_file() && env.session != 0 && (env.is_open)(node.ino) {
+    let open = env.session != 0 && (env.is_open)(node.ino) && !planted::active(Bug::RemovedWhileOpen);
+    if attr.is_file() && open {
         draft.change(node.ino, AttrDelta { nlink: gone, touch_ctime: Some(env.now), ..AttrDelta::default() });
         draft.put(Key::Sustained { session: env.session, ino: node.ino }, Record::Mark);
         return kept;
@@ -62,7 +68,9 @@ pub fn lose_name(draft: &mut Draft, node: &Leaving<'_>, bin: Option<&Bin>, env: 
 
 /// Removes the records of a node that has neither names nor open handles.
 pub fn forget(draft: &mut Draft, ino: Ino, attr: &Attr, env: &Env<'_>) -> Outcome {
-    draft.usage(ino, -1);
+    if !planted::active(Bug::UsageStays) {
+        draft.usage(ino, -1);
+    }
     charge_owner(draft, ino, attr, -1, env);
     draft.delete(Key::Attr(ino));
     draft.write(Write::DeleteAll(Scan::Xattrs(ino)));

@@ -12,6 +12,7 @@ use zest_data::{BlockId, SealReason, WriteError};
 use zest_metadata::{Key, Op, Outcome, Record};
 use zest_types::limits::MISSING_LOOKS;
 use zest_types::{Errno, Handle, Ino, Response, ServeResult};
+use zest_world::planted::{self, Bug};
 
 /// Rounds of asking for what is missing before a read gives up; each round can need one more. Others may compact what
 /// is being read again and again.
@@ -133,7 +134,9 @@ impl Task {
 
     pub(super) async fn fsync(&self, ino: Ino, handle: Handle) -> ServeResult {
         let file = self.shared.file(handle)?;
-        self.drain(ino).await?;
+        if !planted::active(Bug::FsyncBeforeUpload) {
+            self.drain(ino).await?;
+        }
         self.shared.upload_error(&file.file)?;
         self.sync_records().await?;
         self.shared.world.tell("vfs", "fsync", ino.0, 0);

@@ -34,13 +34,15 @@ pub fn check(volume: &Volume) -> Result<(), String> {
                     attr.nlink
                 ));
             }
-            if count != usize::from(*ino != Ino::ROOT) {
+            let unnamed = *ino == Ino::ROOT || volume.detached.contains(ino);
+            if count != usize::from(!unnamed) {
                 return Err(format!("directory {ino} has {count} names"));
             }
-        } else if attr.nlink as usize != count {
+        } else if attr.nlink as usize != count && !volume.detached.contains(ino) {
             return Err(format!("inode {ino} has nlink {} and {count} names", attr.nlink));
         }
-        if count == 0 && *ino != Ino::ROOT && !volume.sustained.contains(ino) {
+        let unnamed = *ino == Ino::ROOT || volume.detached.contains(ino);
+        if count == 0 && !unnamed && !volume.sustained.contains(ino) {
             return Err(format!("inode {ino} has no name and nobody holds it"));
         }
     }

@@ -4,13 +4,16 @@
 mod blocks;
 mod leaks;
 mod links;
+mod owners;
 mod parents;
+mod quotas;
 mod references;
 mod statistics;
 mod usage;
 
 use super::court::Violation;
 use std::collections::{BTreeMap, BTreeSet};
+use zest_types::attr::align4k;
 use zest_types::{Attr, FileType, Ino, Name, SliceId, SliceRecord};
 
 /// A volume, counted: everything its records say, and what its store holds.
@@ -38,6 +41,12 @@ pub struct Volume {
     pub sustained: BTreeSet<Ino>,
     /// Files whose content waits for removal.
     pub deleted: BTreeSet<Ino>,
+    /// Copies that have no name yet, or never got one.
+    pub detached: BTreeSet<Ino>,
+    /// Space and nodes below directories with a quota, as they are kept.
+    pub quotas: BTreeMap<Ino, (i64, i64)>,
+    /// Space and nodes of users and of groups, where they are kept.
+    pub owners: Option<[BTreeMap<u32, (i64, i64)>; 2]>,
     /// Counters: space, nodes.
     pub used: (i64, i64),
     /// Key and size of every object.
@@ -49,13 +58,15 @@ type Check = fn(&Volume) -> Result<(), String>;
 
 /// Whether all invariants hold.
 pub fn check(volume: &Volume) -> Result<(), Violation> {
-    let all: [(&'static str, Check); 6] = [
+    let all: [(&'static str, Check); 8] = [
         ("links", links::check),
         ("parents", parents::check),
         ("usage", usage::check),
         ("statistics", statistics::check),
         ("blocks", blocks::check),
         ("references", references::check),
+        ("quotas", quotas::check),
+        ("owners", owners::check),
     ];
     for (rule, check) in all {
         check(volume).map_err(|text| Violation::new(rule, text))?;
@@ -66,6 +77,11 @@ pub fn check(volume: &Volume) -> Result<(), Violation> {
 /// Whether nothing is kept that nobody can reach; for volumes that are at rest and never saw a crash.
 pub fn check_leaks(volume: &Volume) -> Result<(), Violation> {
     leaks::check(volume).map_err(|text| Violation::new("leaks", text))
+}
+
+/// Space a node takes, as quotas count it.
+fn space(attr: &Attr) -> i64 {
+    if attr.is_file() { i64::try_from(align4k(attr.length)).unwrap_or(i64::MAX) } else { 4096 }
 }
 
 /// Entries of all directories by the node they lead to.
