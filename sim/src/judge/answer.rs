@@ -41,7 +41,9 @@ fn success(tree: &mut Tree, expect: &Expect, response: &Response, afterwards: bo
             let newest = tree.node(*id).cloned();
             let fits = |node: &&Node| node.differs(attr).is_none();
             match newest.as_deref().filter(fits).or_else(|| Some(&**node).filter(fits)) {
-                Some(node) => tree.learn_times(*id, node, attr),
+                // Times that fit the newest state may still be those of the moment itself: where the two differ,
+                // nothing is learned.
+                Some(_) => tree.learn_times(*id, node, attr),
                 None if afterwards => {}
                 None => {
                     return Err(format!("shows {} (inode {ino})", node.differs(attr).unwrap_or_default()));
