@@ -7,9 +7,10 @@
 use clap::{Parser, Subcommand};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use zest_sim::devices::Fault;
 use zest_sim::explorer::{
-    planted::first_find, planted::first_find_wire, run, shrink::shrink, sweep::Report, sweep::sweep,
-    twice::twice,
+    marks::Marks, planted::first_find, planted::first_find_wire, run, shrink::shrink, sweep::Report,
+    sweep::sweep, twice::twice,
 };
 use zest_sim::plan::{Setup, draw::setup};
 use zest_sim::redis::machine::Mishap;
@@ -47,12 +48,29 @@ enum Command {
     Twice(Many),
     /// Runs many seeds and reports.
     Sweep(Many),
+    /// Counts what worlds reach, and names what they should and do not.
+    Marks(Both),
+    /// Counts which faults really strike; none may never do.
+    Faults(Both),
     /// Looks for every planted bug with the ordinary sweep.
     Planted {
         /// Seeds tried for each bug.
         #[arg(long, default_value_t = 1000)]
         within: u64,
     },
+}
+
+#[derive(clap::Args)]
+struct Both {
+    /// Worlds of one client.
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// Wire worlds.
+    #[arg(long, default_value_t = 300)]
+    wire: u64,
+    /// Worlds at a time.
+    #[arg(long, default_value_t = 2)]
+    threads: u64,
 }
 
 #[derive(clap::Args)]
@@ -93,6 +111,8 @@ fn main() -> ExitCode {
             &sweep(many.range(), many.threads, many.all, |seed| Ok(run(&setup(seed), None, false))),
         ),
         Command::Planted { within } => hunt(within),
+        Command::Marks(both) => marks(&both),
+        Command::Faults(both) => faults(&both),
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -239,4 +259,51 @@ fn hunt(within: u64) -> bool {
         }
     }
     all
+}
+
+/// What worlds of both kinds reach; false where a rule was broken.
+fn reach(both: &Both) -> (Marks, bool) {
+    let marks = parking_lot::Mutex::new(Marks::default());
+    let logic = sweep(0..both.seeds, both.threads, true, |seed| {
+        let outcome = run(&setup(seed), None, false);
+        marks.lock().add(&outcome, []);
+        Ok(outcome)
+    });
+    let wires = sweep(0..both.wire, both.threads, true, |seed| {
+        let outcome = wire::run(&wire::draw::setup(seed), None, false);
+        marks.lock().add(&outcome.outcome, outcome.mishaps.keys().map(|mishap| mishap.name()));
+        Ok(outcome.outcome)
+    });
+    println!("{} worlds of one client, {} wire worlds", logic.runs, wires.runs);
+    for (seed, text) in logic.failures.iter().chain(&wires.failures) {
+        println!("seed {seed}: {text}");
+    }
+    (marks.into_inner(), logic.failures.is_empty() && wires.failures.is_empty())
+}
+
+fn marks(both: &Both) -> bool {
+    let (marks, good) = reach(both);
+    for (mark, worlds) in marks.reached() {
+        println!("{worlds:>7}  {mark}");
+    }
+    let (missing, news) = (marks.missing(), marks.news());
+    println!("{} marks reached", marks.reached().len());
+    println!("{} wanted and not reached: {missing:?}", missing.len());
+    println!("{} reached and not in the list: {news:?}", news.len());
+    good && missing.is_empty()
+}
+
+fn faults(both: &Both) -> bool {
+    let (marks, good) = reach(both);
+    let met = Fault::ALL.into_iter().filter(|fault| !Fault::OF_SPARE_DISKS.contains(fault));
+    let all = met.map(|fault| format!("fault: {}", fault.name()));
+    let all = all.chain(Mishap::ALL.into_iter().map(|mishap| format!("mishap: {}", mishap.name())));
+    let mut never = 0;
+    for class in all {
+        let worlds = marks.reached().get(&class).copied().unwrap_or(0);
+        never += u64::from(worlds == 0);
+        println!("{worlds:>7} worlds had {class}");
+    }
+    println!("{never} classes never struck");
+    good && never == 0
 }

@@ -3,7 +3,7 @@
 
 use super::chance::mix;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use zest_world::{Event, Trace};
 
@@ -27,7 +27,11 @@ struct Inner {
     count: u64,
     events: VecDeque<Stamped>,
     words: Vec<(u64, String)>,
+    reached: BTreeSet<Reached>,
 }
+
+/// What was asked for, and how it was answered.
+pub type Reached = (&'static str, String);
 
 /// Listens to everything that happens in a world.
 #[derive(Default)]
@@ -70,6 +74,17 @@ impl Tape {
     #[must_use]
     pub fn is_telling(&self) -> bool {
         self.telling
+    }
+
+    /// A request was answered.
+    pub fn reached(&self, request: &'static str, answer: String) {
+        self.inner.lock().reached.insert((request, answer));
+    }
+
+    /// Requests with their kinds of answers.
+    #[must_use]
+    pub fn all_reached(&self) -> BTreeSet<Reached> {
+        self.inner.lock().reached.clone()
     }
 
     /// Digest over all events.

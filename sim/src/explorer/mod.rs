@@ -1,6 +1,7 @@
 //! The search: a seed becomes a run, a run a verdict. Runs are repeated and compared, swept over many seeds,
 //! searched for planted bugs, and shrunk when they fail.
 
+pub mod marks;
 pub mod planted;
 pub mod shrink;
 pub mod sweep;

@@ -3,13 +3,13 @@
 
 use super::incarnation::{self, Media, Progress, Task};
 use super::scene::Bench;
-use crate::devices::tape::Stamped;
+use crate::devices::tape::{Reached, Stamped};
 use crate::devices::{DiskMedia, Fates, Fault, Life, ObjectMedia, SimChance, Tape};
 use crate::judge::Violation;
 use crate::plan::more::PAST_TRASH;
 use crate::plan::{Ending, Round, Setup};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -34,6 +34,8 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// How often each class of fault happened.
     pub fired: BTreeMap<Fault, u64>,
+    /// Requests with their kinds of answers.
+    pub reached: BTreeSet<Reached>,
     /// The events.
     pub tape: Vec<Stamped>,
     /// What was said, with its time in microseconds.
@@ -51,8 +53,9 @@ impl Outcome {
     #[must_use]
     pub fn of(tape: &Tape, violation: Option<Violation>, fired: BTreeMap<Fault, u64>) -> Outcome {
         let (digest, events) = (tape.digest(), tape.count());
+        let reached = tape.all_reached();
         let (tape, words) = tape.take();
-        Outcome { digest, events, violation, fired, tape, words }
+        Outcome { digest, events, violation, fired, reached, tape, words }
     }
 }
 

@@ -4,6 +4,7 @@
 use super::copies::Copies;
 use crate::devices::life::silence;
 use crate::devices::{Life, SimClock, Tape};
+use crate::explorer::marks;
 use crate::judge::court::words;
 use crate::judge::{Court, Violation};
 use std::cell::{Cell, RefCell};
@@ -123,11 +124,13 @@ impl Scene {
     /// Asks the volume, outside the court.
     pub async fn plain(&self, request: Request<'static>) -> ServeResult {
         let (answer, answered) = tokio::sync::oneshot::channel();
+        let kind = marks::kind(&request);
         self.vfs.serve(&CALLER, request, move |result| drop(answer.send(result)));
         let Ok(result) = answered.await else { return self.unanswered().await };
         if self.life.is_dead() {
             return silence().await;
         }
+        self.tape.reached(kind, marks::answer(&result));
         result
     }
 
