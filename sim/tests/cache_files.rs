@@ -124,7 +124,7 @@ async fn live(seed: u64, seen: &mut Seen) -> BTreeMap<Fault, u64> {
             media.crash(&chance, &fates, &tape);
         }
         media.closed();
-        if seed % 3 == 0 && chance.permille(500) {
+        if seed.is_multiple_of(3) && chance.permille(500) {
             rot(&media, &chance);
         }
     }
