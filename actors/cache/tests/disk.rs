@@ -87,7 +87,7 @@ fn block(slice: u64) -> BlockId {
 }
 
 fn body(slice: u64) -> Bytes {
-    (0..LEN).map(|at| (u64::from(at) * (slice + 3) >> 3) as u8).collect::<Vec<u8>>().into()
+    (0..LEN).map(|at| ((u64::from(at) * (slice + 3)) >> 3) as u8).collect::<Vec<u8>>().into()
 }
 
 async fn fill(tier: &DiskTier, slices: std::ops::Range<u64>) {
