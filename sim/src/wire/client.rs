@@ -246,6 +246,8 @@ async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usiz
         if shared.setup.is_strict() {
             User::new(scene.clone(), 90).live(walk()).await;
         }
+        // Looking around may have set compactions off.
+        scene.clock.sleep(REST).await;
         if !shared.is_over() {
             census::check(&shared.media, mount).await?;
         }

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn s3_fifo_keeps_what_is_used_again_through_a_scan() {
         let (mut policy, mut book) = (Kind::S3Fifo.begin(), Book::default());
-        let mut add = |policy: &mut Box<dyn Eviction>, book: &mut Book, key| {
+        let add = |policy: &mut Box<dyn Eviction>, book: &mut Book, key| {
             if policy.len() >= 100 {
                 let gone = policy.victim(book, &mut |_| 0).unwrap();
                 book.0.remove(&gone);
@@ -193,9 +193,9 @@ mod tests {
             for (now, step) in (1u64..).zip(steps) {
                 match step {
                     Step::Insert(key) => {
-                        if !book.0.contains_key(&key) {
+                        if let std::collections::btree_map::Entry::Vacant(free) = book.0.entry(key) {
                             policy.insert(key, now);
-                            book.0.insert(key, (now, 0));
+                            free.insert((now, 0));
                         }
                     }
                     Step::Remove(key) => {
