@@ -42,11 +42,14 @@ pub fn every_five_minutes(views: bool) -> WireSetup {
 }
 
 /// What is missing of the usual answers while the server stands still, in percent, at its worst fork: over the second
-/// in which that begins and the next one.
+/// in which that begins and the next one. What is usual is counted in pairs of seconds, too, since questions come in
+/// steps that do not fit a second.
 #[must_use]
 pub fn dip(figures: &Figures) -> u64 {
-    let usual = 2 * figures.usual();
-    let there = |(at, _): &(u64, u64)| figures.at(*at) + figures.at(at + 1);
-    let least = figures.forks.iter().map(there).min().unwrap_or(usual);
+    let pair = |at: &u64| figures.at(*at) + figures.at(at + 1);
+    let mut all: Vec<u64> = figures.answers.keys().map(pair).collect();
+    all.sort_unstable();
+    let usual = all.get(all.len() / 2).copied().unwrap_or(0);
+    let least = figures.forks.iter().map(|(at, _)| pair(at)).min().unwrap_or(usual);
     usual.saturating_sub(least) * 100 / usual.max(1)
 }
