@@ -12,7 +12,7 @@ for foreign in madsim turmoil proptest 'zest-sim' 'zest-world feature "planted"'
   fi
 done
 # The names of the planted bugs, and of the libraries' source files, would stand in the program.
-bugs=$(sed -n 's/^        Bug::\([A-Za-z]*\),$/\1/p' actors/world/src/planted.rs)
+bugs=$(grep -o 'Bug::[A-Z][a-z][A-Za-z]*' actors/world/src/planted.rs | cut -d: -f3 | sort -u)
 [ -n "$bugs" ] || { printf 'product: no planted bugs found in actors/world/src/planted.rs\n' >&2; exit 1; }
 for word in madsim- turmoil- planted::activate $bugs; do
   if grep -aqF -- "$word" "$ZEST"; then

@@ -70,7 +70,7 @@ pub(super) struct MountArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0")]
     open_cache: Duration,
     /// With fuser's door: locks set with fcntl hold for all clients of the volume, on a metadata server; without it they
-    /// hold inside this mount, as locks set with flock always do there. With our own door both kinds hold for all.
+    /// hold inside this mount, as locks set with flock always do there. Our own door keeps both kinds in the volume.
     #[arg(long)]
     posix_locks: bool,
     /// How often to tell the metadata server that this mount lives, and to look at the volume's settings; all who
