@@ -10,7 +10,10 @@ client_mount() {
   shift 3
   mkdir -p "$point"
   case $client in
-    zest) "$ZEST" mount "$url" "$point" -d --log "$SCRATCH/zest.log" "$@" ;;
+    zest)
+      [[ " $* " == *" --cache-dir "* ]] || set -- "$@" --cache-dir memory
+      "$ZEST" mount "$url" "$point" -d --log "$SCRATCH/zest.log" "$@"
+      ;;
     juicefs)
       juicefs mount "$url" "$point" --no-usage-report --backup-meta 0 --enable-xattr --no-agent \
         --cache-dir "$SCRATCH/cache" "$@" >>"$SCRATCH/juicefs.log" 2>&1 </dev/null &

@@ -122,6 +122,8 @@ fs_command() {
 # Serves the volume at MNT and waits until it is there. Options go to `mount`.
 fs_mount() {
   [ "$FS" != dir ] || return 0
+  # Blocks come from the store, and nothing is left in the machine's cache directory, unless a suite says otherwise.
+  [ "$FS" != zest ] || [[ " $* " == *" --cache-dir "* ]] || set -- "$@" --cache-dir memory
   fs_command
   "${SERVE[@]}" "$@" >>"$SCRATCH/server.log" 2>&1 </dev/null &
   FS_PID=$!
