@@ -154,7 +154,8 @@ fs_umount() {
 free_port() {
   local port
   while true; do
-    port=$((20000 + RANDOM % 30000))
+    # Below those that the kernel gives to connections.
+    port=$((12000 + RANDOM % 20000))
     if ! (exec 3<>/dev/tcp/127.0.0.1/"$port") 2>/dev/null; then
       printf '%s\n' "$port"
       return 0
