@@ -34,6 +34,13 @@ need() {
   done
 }
 
+# For suites about our own program: it must be there, and takes no passwords from outside.
+only_zest() {
+  [ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
+  [ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
+  unset REDIS_PASSWORD META_PASSWORD META_PASSWORD_FILE
+}
+
 # The process and what it started, by id.
 end_process() {
   local pid=$1 signal=${2:-TERM} child

@@ -2,9 +2,7 @@
 # The commands that look after a volume, on Redis: what ours and the original client's say of the same volume must
 # agree, whoever wrote it: check, search for leaked objects, and what each finds after the same damage.
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
-unset REDIS_PASSWORD META_PASSWORD META_PASSWORD_FILE
+only_zest
 if ! command -v juicefs >/dev/null 2>&1; then
   say "skipped: juicefs is not installed, and this suite compares with it"
   exit 0

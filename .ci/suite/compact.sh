@@ -3,9 +3,7 @@
 # written is read by both clients while and after it happens, also when the process is killed in the middle; old
 # objects go. WRITES small writes.
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
-unset REDIS_PASSWORD META_PASSWORD META_PASSWORD_FILE
+only_zest
 need python3 sha256sum
 cd "$SCRATCH"
 WRITES=${WRITES:-300}

@@ -2,8 +2,7 @@
 # What the README tells a newcomer, word by word: make and mount in one command, work, unmount in every way there is,
 # mount again, look at the status; then the background, read-only, and what to do with a mount whose server died.
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
+only_zest
 cd "$SCRATCH"
 rmdir mnt
 

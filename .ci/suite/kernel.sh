@@ -3,8 +3,7 @@
 # although it was told to believe for long; nothing is believed while the server is silent. Without juicefs its part is
 # skipped aloud.
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
+only_zest
 need python3
 ONE=$SCRATCH/one TWO=$SCRATCH/two
 redis_start

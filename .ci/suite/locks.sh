@@ -4,8 +4,7 @@
 # memory: each step of the counter stores a block, and locks are what is looked at, not the disk.
 [ ! -w /dev/shm ] || SCRATCH_BASE=${SCRATCH_BASE:-/dev/shm}
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
+only_zest
 need python3
 STEPS=${STEPS:-1000}
 ONE=$SCRATCH/one TWO=$SCRATCH/two

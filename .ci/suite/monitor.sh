@@ -2,8 +2,7 @@
 # What a mount asks its Redis for, counted by the server's own MONITOR: a create in a warm directory is one script, a
 # stat of a leased file is nothing, and a change by another client (JuiceFS where it is installed) ends the lease.
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
+only_zest
 need python3
 ONE=$SCRATCH/one TWO=$SCRATCH/two
 redis_start

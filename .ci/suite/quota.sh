@@ -3,9 +3,7 @@
 # the other, whoever filled the volume before and after; so are the first counts of users, groups and directories.
 # Copies and what is restored read the same for both. Every table and status is compared with the original's.
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
-unset REDIS_PASSWORD META_PASSWORD META_PASSWORD_FILE
+only_zest
 if ! command -v juicefs >/dev/null 2>&1; then
   say "skipped: juicefs is not installed, and this suite compares with it"
   exit 0

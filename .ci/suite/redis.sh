@@ -3,9 +3,7 @@
 # fsx, and JuiceFS on the same volume at the same time. OPS operations of fsx; without juicefs its part is skipped
 # aloud.
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
-unset REDIS_PASSWORD META_PASSWORD META_PASSWORD_FILE
+only_zest
 SUITES=$(cd "$(dirname "$0")" && pwd)
 cd "$SCRATCH"
 URL=

@@ -2,8 +2,7 @@
 # Wrong use answers well: every case must end with a status other than 0 within seconds, say in one line what is
 # wrong and what helps, and lose nothing. The words a line must hold are the third argument of `refused`.
 source "$(dirname "$0")/../lib.sh"
-[ "$FS" = zest ] || fail "this suite is about our own program: FS=$FS makes no sense here"
-[ -x "$ZEST" ] || fail "no program at $ZEST: build it with 'cargo build --release -p zest', or set ZEST"
+only_zest
 cases=0 wrong=0
 
 # refused TITLE PATTERN COMMAND...: the command must fail with one line that matches PATTERN (extended, any case).

@@ -114,21 +114,18 @@ async fn below(whole: &Whole, dir: Ino, recursive: bool, info: &mut Info) -> Res
         }
         let mut after = None;
         loop {
-            let batch = whole.entries(dir, after).await?;
-            let complete = batch.len() < limits::READDIR_BATCH;
-            after = batch.last().map(|(name, ..)| name.clone());
-            let inos: Vec<Ino> = batch.iter().map(|(_, _, ino)| *ino).collect();
-            let attrs = whole.attrs(&inos).await?;
-            for (_, kind, ino) in batch {
-                let Some(attr) = attrs.get(&ino) else { continue };
-                info.add(attr);
-                if recursive && kind == FileType::Directory {
-                    waiting.push(ino);
+            let (batch, next) = whole.children(dir, after).await?;
+            for child in batch {
+                let Some(attr) = child.attr else { continue };
+                info.add(&attr);
+                if recursive && child.kind == FileType::Directory {
+                    waiting.push(child.ino);
                 }
             }
-            if complete {
+            if next.is_none() {
                 break;
             }
+            after = next;
         }
     }
     Ok(())

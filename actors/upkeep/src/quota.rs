@@ -181,17 +181,14 @@ async fn children(
 ) -> Result<(), Failure> {
     let mut after = None;
     loop {
-        let batch = whole.entries(dir, after).await?;
-        let complete = batch.len() < limits::READDIR_BATCH;
-        after = batch.last().map(|(name, ..)| name.clone());
-        let inos: Vec<Ino> = batch.iter().map(|(_, _, ino)| *ino).collect();
-        let attrs = whole.attrs(&inos).await?;
-        for (_, kind, ino) in batch {
-            each(ino, kind, attrs.get(&ino));
+        let (batch, next) = whole.children(dir, after).await?;
+        for child in &batch {
+            each(child.ino, child.kind, child.attr.as_ref());
         }
-        if complete {
+        if next.is_none() {
             return Ok(());
         }
+        after = next;
     }
 }
 

@@ -2,7 +2,7 @@
 //! usage against a recount. What others change while this looks is looked at twice. Knows no blocks.
 
 use crate::failure::Failure;
-use crate::whole::Whole;
+use crate::whole::{Child, Whole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use zest_metadata::{Counter, Key, Record, Scan};
@@ -215,23 +215,20 @@ async fn directory(whole: &Whole, dir: Ino, path: &str, scope: Scope) -> Result<
     };
     let (mut after, mut sum, mut directories) = (None, [0i64; 3], 0u32);
     loop {
-        let batch = whole.entries(dir, after).await?;
-        let complete = batch.len() < limits::READDIR_BATCH;
-        after = batch.last().map(|(name, ..)| name.clone());
-        let inos: Vec<Ino> = batch.iter().map(|(_, _, ino)| *ino).collect();
-        let attrs = whole.attrs(&inos).await?;
-        for (name, kind, ino) in batch {
+        let (batch, next) = whole.children(dir, after).await?;
+        for Child { name, kind, ino, attr: node } in batch {
             let place = format!("{path}/{}", String::from_utf8_lossy(name.as_bytes()));
-            let node = attrs.get(&ino);
+            let node = node.as_ref();
             directories += u32::from(kind == FileType::Directory);
             let length = node.filter(|attr| attr.is_file()).map_or(0, |attr| attr.length);
             let amounts = [signed(length), signed(align4k(length)), 1];
             sum.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum = sum.saturating_add(amount));
             entry(whole, dir, (&place, kind, ino), node, &mut look).await?;
         }
-        if complete {
+        if next.is_none() {
             break;
         }
+        after = next;
     }
     // What is in the trash is not counted.
     let expected = if dir.is_trash() { 2 } else { 2 + directories };

@@ -42,6 +42,18 @@ impl Count {
     }
 }
 
+/// An entry of a directory, and the attributes of its node where there are any.
+pub struct Child {
+    /// The name.
+    pub name: Name,
+    /// What the entry says of the node.
+    pub kind: FileType,
+    /// The node.
+    pub ino: Ino,
+    /// Its attributes.
+    pub attr: Option<Attr>,
+}
+
 impl Whole {
     /// Attributes of nodes; those that are not there are left out.
     pub async fn attrs(&self, inos: &[Ino]) -> Result<BTreeMap<Ino, Attr>, Failure> {
@@ -69,6 +81,22 @@ impl Whole {
             _ => None,
         };
         Ok(self.engine.scan(&scan).await?.into_iter().filter_map(entry).collect())
+    }
+
+    /// Entries of a directory with their attributes, a batch of them behind `after`, and behind which name the next one
+    /// begins; `None` at the end.
+    pub async fn children(
+        &self,
+        dir: Ino,
+        after: Option<Name>,
+    ) -> Result<(Vec<Child>, Option<Name>), Failure> {
+        let batch = self.entries(dir, after).await?;
+        let full = batch.len() >= limits::READDIR_BATCH;
+        let next = batch.last().filter(|_| full).map(|(name, ..)| name.clone());
+        let inos: Vec<Ino> = batch.iter().map(|(_, _, ino)| *ino).collect();
+        let attrs = self.attrs(&inos).await?;
+        let child = |(name, kind, ino)| Child { name, kind, ino, attr: attrs.get(&ino).cloned() };
+        Ok((batch.into_iter().map(child).collect(), next))
     }
 
     /// How often a node is named in which directory, where it was linked.

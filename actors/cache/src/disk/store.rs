@@ -20,6 +20,9 @@ use zest_types::SliceId;
 use zest_types::limits::{CACHE_AGED, CACHE_FAILURES, CACHE_FILES, CACHE_OPEN, CACHE_PART, CACHE_TEND_MS};
 use zest_world::{Disk, DiskFile, Space, World};
 
+/// Why a directory is given up that is there no more.
+const GONE: &str = "it was removed";
+
 /// Bytes each file is counted with besides its own.
 const FILE_COST: u64 = CLUSTER;
 /// Files that go in one go at most; more go with the next job.
@@ -225,8 +228,14 @@ impl Store {
     fn failed(&self, what: &str, error: &io::Error) {
         let count = self.failures.fetch_add(1, Ordering::AcqRel) + 1;
         if count >= CACHE_FAILURES {
-            self.retire(&format!("{what}: {error}"));
+            let why = if self.is_there() { format!("{what}: {error}") } else { GONE.to_owned() };
+            self.retire(&why);
         }
+    }
+
+    /// Whether nobody removed the directory.
+    fn is_there(&self) -> bool {
+        !matches!(self.disk.exists(super::LOCK), Ok(false))
     }
 
     fn retire(&self, why: &str) {
@@ -407,8 +416,8 @@ impl Store {
         if self.is_retired() {
             return;
         }
-        if matches!(self.disk.exists(super::LOCK), Ok(false)) {
-            return self.retire("it was removed");
+        if !self.is_there() {
+            return self.retire(GONE);
         }
         let mut records = self.remove_lost(&mut hands);
         hands.looked = None;
