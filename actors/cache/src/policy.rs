@@ -131,6 +131,7 @@ impl<K: Copy + Eq + Hash, V> Policy<K, V> {
             self.small_weight -= entry.weight;
         }
         self.sweep();
+        self.forget_names();
         Some(entry.value)
     }
 
@@ -198,6 +199,11 @@ impl<K: Copy + Eq + Hash, V> Policy<K, V> {
     fn remember(&mut self, key: K, stamp: u64) {
         self.ghosts.insert(key, stamp);
         self.ghost_order.push_back((key, stamp));
+        self.forget_names();
+    }
+
+    /// Lets the oldest names go that are more than there are entries.
+    fn forget_names(&mut self) {
         while self.ghost_order.len() > self.entries.len().max(16) {
             let Some((old, stamp)) = self.ghost_order.pop_front() else { break };
             if self.ghosts.get(&old) == Some(&stamp) {
@@ -250,6 +256,19 @@ mod tests {
             policy.insert(key, (), 1);
         }
         assert!(policy.contains(&0));
+    }
+
+    #[test]
+    fn names_go_with_the_entries_they_are_counted_against() {
+        let mut policy = Policy::new(40);
+        for key in 0..100u64 {
+            policy.insert(key, (), 1);
+        }
+        assert_eq!((policy.len(), policy.ghost_order.len()), (40, 40));
+        for key in 80..100 {
+            policy.remove(&key);
+        }
+        assert_eq!((policy.len(), policy.ghost_order.len()), (20, 20));
     }
 
     #[test]
