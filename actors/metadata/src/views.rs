@@ -95,7 +95,10 @@ pub struct ReadMark(Vec<(u64, u64)>);
 pub struct CommitMark(Vec<(ViewKey, u64)>);
 
 /// Proof that a directory was empty from here on, but for what this mount puts there; see [`Views::begin_empty`].
-pub struct EmptyMark(u64);
+pub struct EmptyMark {
+    term: u64,
+    heard: u64,
+}
 
 /// The views of a mount.
 pub struct Views {
@@ -250,7 +253,9 @@ impl Views {
     /// To be called before a directory is made.
     #[must_use]
     pub fn begin_empty(&self, dir: Ino) -> EmptyMark {
-        EmptyMark(self.term(&ViewKey::Whole(dir)))
+        let key = ViewKey::Whole(dir);
+        let heard = self.shards[shard_of(&key)].heard.load(Ordering::Acquire);
+        EmptyMark { term: self.term(&key), heard }
     }
 
     /// A directory was made and has no entries, but for what others were heard to put there since. To be called
@@ -258,8 +263,11 @@ impl Views {
     pub fn learn_empty(&self, dir: Ino, mark: EmptyMark, mono: Duration) {
         if self.lasts() {
             self.change(ViewKey::Whole(dir), |shard, views, key| {
-                let leased = Leased { term: mark.0, ..self.leased(&key, View::Known, mono) };
-                shard.insert(views, key, leased);
+                // A connection that was lost meanwhile ends no term, and what came through it is not believed.
+                if shard.heard.load(Ordering::Acquire) == mark.heard {
+                    let leased = Leased { term: mark.term, ..self.leased(&key, View::Known, mono) };
+                    shard.insert(views, key, leased);
+                }
             });
         }
     }
@@ -619,6 +627,12 @@ mod tests {
         views.changed(&Changed::Entries(dir));
         views.learn_empty(dir, mark, NOW);
         assert!(!absent(&views), "heard while it was made");
+        let views = knowing(&[]);
+        let mark = views.begin_empty(dir);
+        views.changed(&Changed::Anything);
+        views.learn_empty(dir, mark, NOW);
+        views.vouch(NOW);
+        assert!(!absent(&views), "the connection was lost while it was made");
         let deaf = Views::new(Duration::from_secs(1));
         deaf.learn_empty(dir, deaf.begin_empty(dir), NOW);
         assert!(!absent(&deaf), "others' entries would not be heard of");

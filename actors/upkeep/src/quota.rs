@@ -315,10 +315,12 @@ pub async fn drop(whole: &Whole, key: &Key) -> Result<(), Failure> {
 }
 
 /// The first count of users and groups, after the volume was told to keep their usage: what is left from a time when it
-/// did so goes, and every client must know of it before what it changes is counted.
+/// did so goes, but for limits, and every client must know of it before what it changes is counted.
 pub async fn begin_owners(whole: &Whole) -> Result<BTreeMap<Key, Found>, Failure> {
-    for key in list(whole, &Which::Owners).await?.into_keys() {
-        remove(whole, key).await?;
+    for (key, quota) in list(whole, &Which::Owners).await? {
+        if !quota.limits() {
+            remove(whole, key).await?;
+        }
     }
     everybody_knows(whole).await?;
     check(whole, &Which::Owners, true).await
@@ -396,7 +398,7 @@ pub async fn everybody_knows(whole: &Whole) -> Result<(), Failure> {
 
 /// When each session counts as dead, as of its last heartbeat.
 async fn sessions(whole: &Whole) -> Result<BTreeMap<u64, i64>, Failure> {
-    let found = whole.engine.scan(&Scan::Sessions { limit: limits::DEAD_SESSIONS }).await?;
+    let found = whole.engine.scan(&Scan::Sessions { limit: usize::MAX }).await?;
     let expiry = |(key, record)| match (key, record) {
         (Key::SessionExpiry(session), Record::Stamp(expires)) => Some((session, expires)),
         _ => None,

@@ -155,12 +155,14 @@ impl UploaderActor {
                 let (staging, encoding) = (Arc::clone(staging), Arc::clone(&self.encoding));
                 let plain = data.clone();
                 let put = async move {
-                    let _room = encoding.acquire_many(kib(plain.len())).await;
+                    let room = encoding.acquire_many(kib(plain.len())).await;
                     let len = u32::try_from(plain.len()).unwrap_or(0);
                     let body = encoded(&world, &codec, &key, plain).await?;
                     if staging.takes(len as usize) && staging.stage(ino, block, len, body.clone()).await {
                         return Ok(());
                     }
+                    // Who waits for the store keeps nobody from the disk.
+                    drop(room);
                     let _place = staging.direct_place().await;
                     put_patiently(world, asker, key, body).await
                 };

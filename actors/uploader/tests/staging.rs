@@ -367,6 +367,24 @@ fn a_damaged_block_is_kept_and_holds_up_nobody() {
 }
 
 #[test]
+fn a_block_that_the_disk_does_not_give_once_is_no_damaged_block() {
+    on_one_thread(async {
+        let scene = Scene::new();
+        scene.store_is(Fault::Transient);
+        let life = scene.begin();
+        life.uploader.do_send(HandOver { ino: FILE, handed: slice(1, 4096) });
+        life.uploader.send(Drain { ino: FILE }).await.unwrap();
+        scene.disk.media.lock().bad_reads = 1;
+        scene.store_is(Fault::None);
+        life.staging.drain(Some(FILE)).await;
+        assert_eq!(scene.disk.media.lock().bad_reads, 0, "nothing was read");
+        assert_eq!(scene.store.0.lock().objects.len(), 1);
+        assert_eq!(life.staging.stats().damaged, Tally::default());
+        scene.judge().unwrap();
+    });
+}
+
+#[test]
 fn staged_blocks_of_the_other_client_are_taken_over() {
     on_one_thread(async {
         let scene = Scene::new();

@@ -87,7 +87,8 @@ impl Vfs {
         // The number of waiting requests is bounded above, so the mailbox is too.
         match request.keep() {
             Ok(request) => links.vfs.do_send(Slow { caller, request, interrupt, reply }),
-            Err(write) => match self.shared.reserve.take(write.data) {
+            // Pages of maps are written back by the kernel itself, which takes a short count for all of them.
+            Err(write) => match self.shared.reserve.take(write.data, caller.pid == 0) {
                 Some(payload) => {
                     let (handle, offset) = (write.handle, write.offset);
                     links.vfs.do_send(SlowWrite { caller, handle, offset, payload, interrupt, reply });

@@ -404,7 +404,12 @@ impl Store {
             entry
         });
         let len = u32::try_from(job.data.len()).unwrap_or(u32::MAX);
+        let known = self.entries.read();
+        if !known.get(&slice.0).is_some_and(|known| Arc::ptr_eq(known, &entry)) {
+            return false; // a reader found it bad meanwhile, and nothing of it is counted any more
+        }
         self.bytes.fetch_add(entry.add(first, &sums, len), Ordering::Relaxed);
+        drop(known);
         records.push(Record::Stored { slice: slice.0, first, sums, len, used });
         self.world.tell("cache", "stored", slice.0, u64::from(first));
         true

@@ -95,10 +95,15 @@ fn a_new_quota_is_counted_and_an_old_one_keeps_its_usage() {
 #[test]
 fn the_first_count_forgets_what_is_left_from_before() {
     let rig = rig();
-    set(&rig, Key::UserQuota(99), 5, 5);
+    let nothing = Record::Quota { max_space: -1, max_inodes: -1, used_space: 5, used_inodes: 5 };
+    rig.put(Key::UserQuota(99), nothing);
+    set(&rig, Key::UserQuota(7), 5, 5);
     let found = run(quota::begin_owners(&rig.whole)).unwrap();
     assert_eq!(rig.get(&Key::UserQuota(99)), None);
     assert_eq!(found[&Key::UserQuota(7)], Found::Repaired((4096, 1)));
+    assert!(
+        matches!(rig.get(&Key::UserQuota(7)), Some(Record::Quota { max_space, .. }) if max_space == 1 << 30)
+    );
     // Statistics that nobody kept meanwhile.
     let stale = Record::DirStat { length: 1, space: 2, inodes: 3 };
     rig.put(Key::DirStat(Ino(3)), stale);

@@ -64,6 +64,8 @@ enum Upload {
     Stored,
     Failed(ObjectError),
     Unreadable(String),
+    /// The disk did not give it this time.
+    Unread(String),
     /// The staged copy is not there any more; nobody waits for it.
     Vanished,
 }
@@ -277,6 +279,9 @@ async fn upload(core: &Arc<Staging>, block: BlockId, entry: &Entry) -> Upload {
     let data = match core.load(entry).await {
         Ok(data) => data,
         Err(LoadError::Journal(ReadError::Gone)) => return Upload::Vanished,
+        Err(error @ (LoadError::Journal(ReadError::Disk(_)) | LoadError::Disk(_) | LoadError::Lost)) => {
+            return Upload::Unread(error.to_string());
+        }
         Err(error) => return Upload::Unreadable(error.to_string()),
     };
     let key = core.options.names.key(block, entry.plain);
@@ -382,6 +387,18 @@ impl Handler<Uploaded> for StagingActor {
                 }
             }
             Upload::Unreadable(why) => self.spoilt(block, &why, ctx),
+            Upload::Unread(why) => {
+                let rest = self.world.clock.mono() + Duration::from_millis(STAGING_REST_MS);
+                self.core.index.lock().failed(&block, rest);
+                self.world.trace.complain(&format!(
+                    "a staged block in {} can't be read ({why}): it is kept and tried again",
+                    self.core.place()
+                ));
+                let entry = doomed.then(|| self.core.index.lock().finished(&block, false)).flatten();
+                if let Some(entry) = entry {
+                    self.leave(block, entry, ctx);
+                }
+            }
         }
         self.pump(ctx);
     }

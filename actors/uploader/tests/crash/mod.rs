@@ -58,6 +58,8 @@ pub struct Media {
     pub capacity: Option<u64>,
     /// Syncs that fail, from now on.
     pub bad_syncs: u64,
+    /// Reads that fail, from now on.
+    pub bad_reads: u64,
     pub syncs: u64,
     pub sync_failed: bool,
 }
@@ -240,6 +242,11 @@ impl DiskFile for CrashFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let left = self.media.lock().bad_reads;
+        if left > 0 {
+            self.media.lock().bad_reads = left - 1;
+            return Err(io::Error::other("the disk gives nothing"));
+        }
         self.with(false, |node| {
             let bytes = node.live.get(offset as usize..offset as usize + buffer.len());
             buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
