@@ -163,10 +163,10 @@ impl Blocks for Direct<'_> {
     }
 
     async fn forget(&self, slice: SliceId, size: u32) {
-        for (block, _) in self.whole.names.of_slice(slice, size) {
-            let len = block_len(size, self.whole.names.block_size, block.index);
-            let key = self.whole.names.key(block, len);
-            if self.whole.world.objects.delete(&key).await.is_err() {
+        for (_, key) in self.whole.names.of_slice(slice, size) {
+            let asker = Asker { actor: "gc", subject: slice.0 };
+            let world = self.whole.world.clone();
+            if retrying(world, asker, key, |world, key| world.objects.delete(key)).await.is_err() {
                 return; // what is left is found by the next search for leaks
             }
         }
