@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use zest_data::codec::{self, BlockCodec};
 use zest_data::retry::{Asker, retrying};
-use zest_data::{BlockId, block::block_len};
+use zest_data::BlockId;
 use zest_metadata::compaction::choose;
 use zest_metadata::{Counter, Key, MetaCore, Record};
 use zest_types::{Errno, Ino, SliceId, limits};
