@@ -4,7 +4,7 @@
 
 mod driver;
 
-use driver::{World, make_op, name, rmdir, unlink};
+use driver::{Late, World, make_op, name, rmdir, unlink};
 use proptest::prelude::*;
 use zest_metadata::compaction::choose;
 use zest_metadata::op::CloneMode;
@@ -188,20 +188,27 @@ fn run(world: &mut World, steps: &[Step]) -> [usize; 3] {
         if matches!(op, Op::CommitSlice { .. } | Op::Compact { .. }) {
             world.next_slice += 1;
         }
+        // Who makes a copy attaches it after its content is there.
+        if matches!(op, Op::Attach { .. }) {
+            commit_all(world, &mut waiting, &mut counts);
+        }
         match world.decide_early(&op) {
             Ok(late) => waiting.push(late),
             Err(_) => counts[2] += 1,
         }
-        if step.together {
-            continue;
-        }
-        for late in waiting.drain(..) {
-            counts[usize::from(!world.commit_late(&late))] += 1;
-            let found = zest_metadata::consistency::problems(&world.records);
-            assert!(found.is_empty(), "after {:#?}: {found:#?}", late.decision);
+        if !step.together {
+            commit_all(world, &mut waiting, &mut counts);
         }
     }
     counts
+}
+
+fn commit_all(world: &mut World, waiting: &mut Vec<Late>, counts: &mut [usize; 3]) {
+    for late in waiting.drain(..) {
+        counts[usize::from(!world.commit_late(&late))] += 1;
+        let found = zest_metadata::consistency::problems(&world.records);
+        assert!(found.is_empty(), "after {:#?}: {found:#?}", late.decision);
+    }
 }
 
 proptest! {

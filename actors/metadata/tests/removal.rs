@@ -35,6 +35,22 @@ fn reclaim(world: &mut World, ino: Ino, length: u64) -> Vec<(SliceId, u32)> {
     slices
 }
 
+/// What a truncation left behind the end is still there when the note of the file is to go.
+#[test]
+fn lists_behind_the_end_of_a_deleted_file_keep_its_note() {
+    let mut world = World::new();
+    let f = world.file(ROOT, "f");
+    world.write(f, 2, 0, 5000);
+    world.run(&Op::Truncate { ino: f, length: 0, through_handle: true }).unwrap();
+    world.run(&unlink(ROOT, "f")).unwrap();
+    world.run(&Op::DropChunk { ino: f, index: 0 }).unwrap();
+    let note = Op::DropDeleted { ino: f, length: 0 };
+    assert_eq!(world.run(&note), Err(Errno::EBUSY));
+    world.run(&Op::DropChunk { ino: f, index: 2 }).unwrap();
+    world.run(&note).unwrap();
+    world.check();
+}
+
 #[test]
 fn a_closed_file_leaves_its_data_and_nothing_else() {
     let mut world = World::new();

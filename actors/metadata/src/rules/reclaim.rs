@@ -2,7 +2,7 @@
 //! slices, and the notes that all this was to be done. Every step can be repeated and is safe to interrupt.
 
 use super::Decision;
-use super::draft::{Draft, nothing};
+use super::draft::{Draft, Wants, nothing};
 use super::removal::forget;
 use crate::change::AttrFields;
 use crate::key::{Key, Scan};
@@ -86,17 +86,20 @@ pub fn chunk(ino: Ino, index: u32, snapshot: &Snapshot) -> Result<Decision, Stop
 /// All chunk lists of a deleted file are gone; `EBUSY` while one is left.
 pub fn deleted(ino: Ino, length: u64, snapshot: &Snapshot) -> Result<Decision, Stop> {
     let key = Key::Deleted { ino, length };
-    // Of a short file each list is looked at: not every store finds the lists of a file that is gone.
-    let lists: Vec<Key> = match u32::try_from(length / limits::CHUNK_SIZE) {
-        Ok(last) if last < limits::FEW_CHUNKS => (0..=last).map(|index| Key::Chunk(ino, index)).collect(),
-        _ => Vec::new(),
+    // Of a short file each list is looked at: not every store finds the lists of a file that is gone. Lists behind
+    // the end are those a truncation left.
+    let few = match u32::try_from(length / limits::CHUNK_SIZE) {
+        Ok(last) if last < limits::FEW_CHUNKS => last + 1,
+        _ => 0,
     };
-    snapshot.need(&lists)?;
-    let some_left = match lists.is_empty() {
-        true => !snapshot.scan(&Scan::Chunks { ino, from: 0, limit: 1 })?.is_empty(),
-        false => lists.iter().any(|list| matches!(snapshot.get(list), Ok(Some(_)))),
-    };
-    if some_left {
+    let mut wants = Wants::default();
+    let mut some_left = false;
+    for index in 0..few {
+        some_left |= wants.see(snapshot.get(&Key::Chunk(ino, index)))?.flatten().is_some();
+    }
+    let behind = wants.see(snapshot.scan(&Scan::Chunks { ino, from: few, limit: 1 }))?;
+    wants.settle()?;
+    if some_left || behind.is_some_and(|found| !found.is_empty()) {
         return Err(Errno::EBUSY.into());
     }
     let Some(note) = snapshot.get(&key)? else { return nothing(Outcome::Done) };
