@@ -22,7 +22,9 @@ if [ ${#packages[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"
 fi
 
-# A program of crates.io at one version; built outside the work tree, whose build flags are not meant for it.
+# A program of crates.io at one version; built outside the work tree, whose build flags are not meant for it, and
+# without what makes a build long.
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0
 crate() {
   local name=$1 version=$2
   if cargo install --list | grep -q "^$name v$version:"; then return 0; fi
