@@ -64,12 +64,31 @@ killed() {
   EXTRA_PIDS+=("$REDIS_PID")
 }
 
-ONLY=${ONLY:-quiet asleep stopped saving killed}
+# What the log names, status and metrics count.
+counted() {
+  "$ZEST" status "$META_URL" >"$SCRATCH/status.json"
+  local place
+  place=$(sed -n 's,.*metrics are served at \(http[^ ]*\).*,\1,p' "$SCRATCH/server.log" | head -n 1)
+  [ -n "$place" ] || fail "the log does not say where metrics are"
+  python3 - "$SCRATCH/status.json" "$place" "$MNT" <<'PY' || fail "stalls are not counted"
+import json, sys, urllib.request
+status, place, point = sys.argv[1:]
+[server] = [m["MetaServer"] for m in json.load(open(status))["Mounts"] if m["Point"] == point]
+assert server["SilentMillis"] is None and server["Stalls"] >= 2, server
+assert any(stall["Millis"] >= 2000 and stall["Cause"] for stall in server["Recent"]), server
+lines = urllib.request.urlopen(place, timeout=10).read().decode().splitlines()
+values = {line.split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+assert values["zest_meta_stalls"] >= 2 and values["zest_meta_stall_seconds"] >= 4, values
+assert values["zest_meta_silent_seconds"] == 0 and values["juicefs_uptime"] > 4, values
+PY
+}
+
 during quiet true
 during asleep ask debug sleep 2
 named .
 during stopped stopped
 [ "$(grep -cE 'did not answer for [23][0-9]{3} ms' "$SCRATCH/server.log")" -ge 1 ] || fail "three seconds of silence are not named"
+counted
 ask eval 'for i = 1, tonumber(ARGV[1]) do redis.call("HSET", "ballast" .. i % 1000, i, string.rep("x", 100)) end' 0 "$ENTRIES" >/dev/null
 during saving saving
 during killed killed
@@ -80,4 +99,4 @@ for name in quiet asleep stopped saving killed; do
   [ "$(ls "$MNT/load/$name" | wc -l)" = "$files" ] || fail "after a new mount $name has lost files"
 done
 fs_umount
-say "stalls: five kinds, nothing failed, nothing lost"
+say "stalls: five kinds, nothing failed, nothing lost; status and metrics count them"

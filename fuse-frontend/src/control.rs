@@ -51,6 +51,8 @@ pub trait Serving: Send + Sync + 'static {
     fn who(&self) -> String;
     /// What `zest status` prints.
     fn status(&self) -> String;
+    /// How the metadata server answered this mount, as JSON with the volume's UUID.
+    fn health(&self) -> String;
     /// What `zest info` prints of a node, as JSON; the question is its number and letters. May take long.
     fn info(&self, question: &str) -> String;
     /// What `zest clone` prints, as JSON, after it was done for this user and group. May take long.
@@ -172,6 +174,7 @@ fn answer(
     match question.trim_end() {
         "who" => writeln!(&stream, "{}", serving.who()),
         "status" => writeln!(&stream, "{}", serving.status()),
+        "health" => writeln!(&stream, "{}", serving.health()),
         "staged" => writeln!(&stream, "{}", serving.staged()),
         "wait" => {
             let mut waiting = waiting.lock();
@@ -283,6 +286,10 @@ mod tests {
             "{}".into()
         }
 
+        fn health(&self) -> String {
+            "well".into()
+        }
+
         fn info(&self, question: &str) -> String {
             format!("about {question}")
         }
@@ -312,6 +319,7 @@ mod tests {
         let listener = Listener::start(std::slice::from_ref(&name), Arc::new(Me));
         assert_eq!(ask(&name, "who").as_deref(), Some("me"));
         assert_eq!(ask(&name, "status").as_deref(), Some("{}"));
+        assert_eq!(ask(&name, "health").as_deref(), Some("well"));
         assert_eq!(
             ask_patiently(&name, "info 18446744073709551615 rs").as_deref(),
             Some("about 18446744073709551615 rs")

@@ -9,6 +9,7 @@ pub mod control;
 pub mod door;
 pub mod log;
 pub mod meta_url;
+pub mod metrics;
 pub mod mount_point;
 pub mod mount_table;
 pub mod native;

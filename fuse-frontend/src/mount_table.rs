@@ -57,6 +57,13 @@ fn parse_line(line: &str) -> Option<MountEntry> {
     })
 }
 
+/// All mounts of ours, as far as this process can see them.
+pub fn ours() -> io::Result<Vec<MountEntry>> {
+    let table = std::fs::read("/proc/self/mountinfo")?;
+    let table = String::from_utf8_lossy(&table);
+    Ok(table.lines().filter_map(parse_line).filter(MountEntry::is_zest).collect())
+}
+
 /// The topmost mount exactly at this path, which must be absolute and free of links.
 pub fn mounted_at(point: &Path) -> io::Result<Option<MountEntry>> {
     let table = std::fs::read("/proc/self/mountinfo")?;

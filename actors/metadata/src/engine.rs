@@ -81,6 +81,28 @@ pub trait Listener: Send + Sync {
     fn vouch(&self, until: Duration);
 }
 
+/// A time in which a store did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// How long.
+    pub lasted: Duration,
+    /// Why, in words, as far as the store tells.
+    pub cause: String,
+}
+
+/// How a store has been answering.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stalls {
+    /// Since when it has been silent, on the world's monotonic clock.
+    pub since: Option<Duration>,
+    /// Stalls that are over.
+    pub count: u64,
+    /// How long they lasted together.
+    pub total: Duration,
+    /// The last of them, the oldest first.
+    pub recent: Vec<Stall>,
+}
+
 /// A record store.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
@@ -105,5 +127,9 @@ pub trait Engine: Send + Sync + 'static {
     fn listen(&self, listener: Arc<dyn Listener>) -> bool {
         let _ = listener;
         false
+    }
+    /// When it did not answer, as far as it looks.
+    fn stalls(&self) -> Stalls {
+        Stalls::default()
     }
 }

@@ -43,9 +43,22 @@ pub async fn begin(
     Ok(number)
 }
 
-/// The session lives on for a while.
+/// The session lives on for a while. One that others ended meanwhile, since this mount had not been heard of for too
+/// long, begins anew under its number; what that cost is said.
 pub async fn beat(core: &MetaCore, session: u64) -> Result<(), Errno> {
-    put(&*core.engine, &core.world, session, None, core.volume().heartbeat).await
+    let key = Key::SessionExpiry(session);
+    let found = core.engine.read(&[key]).await.map_err(|e| core.errno(&e))?;
+    let was_ended = matches!(found.first(), Some(None));
+    let info = core.session_info.get().filter(|_| was_ended).map(Vec::as_slice);
+    put(&*core.engine, &core.world, session, info, core.volume().heartbeat).await?;
+    if was_ended {
+        core.world.tell("session", "ended by others", session, 0);
+        core.world.trace.complain(
+            "this mount was not heard of for so long that others ended its session, which begins anew: locks it held \
+             are lost, and so are files that were open here and removed",
+        );
+    }
+    Ok(())
 }
 
 /// The session is over: its locks go, what it had open and removed goes for good, and its records too.

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use zest_types::{Caller, Errno, Ino, SliceId, Time, limits};
 use zest_world::World;
@@ -56,6 +56,8 @@ pub struct MetaCore {
     pub(crate) world: World,
     open_files: Arc<dyn OpenFiles>,
     volume: Mutex<VolumeRules>,
+    /// What the session of this mount says of itself.
+    pub(crate) session_info: OnceLock<Vec<u8>>,
     /// Inode numbers in stock, and how often they were thrown away.
     inos: Mutex<(Range<u64>, u64)>,
     /// Access rules seen; they never change.
@@ -104,6 +106,7 @@ impl MetaCore {
             world,
             open_files,
             volume: Mutex::new(volume),
+            session_info: OnceLock::new(),
             inos: Mutex::new((0..0, 0)),
             acl_rules: Mutex::default(),
             quota_dirs: Mutex::default(),
@@ -312,6 +315,11 @@ impl MetaCore {
         self.remember_rules(&found);
         self.views.learn(&found, &mark, asked);
         Ok(found)
+    }
+
+    /// What the session of this mount says of itself, should it have to begin anew.
+    pub fn introduce(&self, info: &[u8]) {
+        let _first = self.session_info.set(info.to_vec());
     }
 
     /// Looks up which directories have a quota: once a mount begins, and at every heartbeat.

@@ -132,6 +132,7 @@ pub async fn mount(
     let open_files: Arc<dyn OpenFiles> = Arc::clone(&files) as _;
     let core =
         Arc::new(MetaCore::new(Arc::clone(&engine), Arc::clone(&views), world.clone(), open_files, rules));
+    core.introduce(&options.session_info);
     core.look_for_quotas().await?;
     if exclusive && !options.read_only {
         session::end_dead(&core, session).await?;

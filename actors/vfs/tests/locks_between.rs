@@ -11,7 +11,8 @@ use rig::{Memory, Rig, reopen};
 use std::sync::Arc;
 use zest_engines::MemoryEngine;
 use zest_metadata::{
-    Applied, ChangeSet, Changed, CommitError, Engine, EngineError, Key, Listener, Record, Scan, Write, format,
+    Applied, Beat, ChangeSet, Changed, CommitError, Engine, EngineError, Key, Listener, Record, Scan, Write,
+    format,
 };
 use zest_types::request::{LockKind, RangeLock};
 use zest_types::volume::Settings;
@@ -172,5 +173,25 @@ fn who_is_interrupted_waits_no_longer() {
         assert!(waiters.asleep().is_empty());
         lock(&one, ino, 1, LockKind::Unlock, false).await.unwrap();
         lock(&one, ino, 3, LockKind::Write, false).await.unwrap();
+    });
+}
+
+#[test]
+fn a_session_that_others_ended_begins_anew_and_says_so() {
+    with_two(false, |one, two| async move {
+        let shared = one.vfs.shared();
+        let (expiry, info) = (Key::SessionExpiry(shared.session), Key::SessionInfo(shared.session));
+        let records = || async { two.engine.read(&[expiry.clone(), info.clone()]).await.unwrap() };
+        let beat = || async { shared.links().unwrap().metadata.send(Beat(shared.session)).await.unwrap() };
+        beat().await.unwrap();
+        let before = records().await;
+        let (told, said) = ("others ended its session", || one.store.said.lock().join(" "));
+        assert!(before.iter().all(Option::is_some) && !said().contains(told));
+        let write = vec![Write::Delete(expiry.clone()), Write::Delete(info.clone())];
+        two.engine.commit(&ChangeSet { expect: Vec::new(), write }).await.unwrap();
+        beat().await.unwrap();
+        let after = records().await;
+        assert!(after[0].is_some() && after[1] == before[1], "{after:?}");
+        assert!(said().contains(told), "{}", said());
     });
 }

@@ -22,7 +22,7 @@ const SWITCH: bool = false;
 const VALUE: bool = true;
 
 /// Name, whether a value follows, and what becomes of it.
-const OPTIONS: [(&str, bool, Fate); 44] = [
+const OPTIONS: [(&str, bool, Fate); 42] = [
     ("no-syslog", SWITCH, Needless),
     ("no-usage-report", SWITCH, Needless),
     ("force", SWITCH, Needless),
@@ -49,8 +49,6 @@ const OPTIONS: [(&str, bool, Fate); 44] = [
     ("cache-mode", VALUE, Tuning),
     ("cache-large-write", SWITCH, Needless),
     ("cache-scan-interval", VALUE, Needless),
-    ("metrics", VALUE, Tuning),
-    ("custom-labels", VALUE, Tuning),
     ("consul", VALUE, Tuning),
     ("no-agent", SWITCH, Needless),
     ("pyroscope", VALUE, Tuning),

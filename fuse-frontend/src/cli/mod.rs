@@ -13,6 +13,7 @@ mod fsck;
 mod gc;
 mod grid;
 mod info;
+mod metrics;
 mod mount;
 mod quota;
 mod restore;

@@ -2,6 +2,7 @@
 
 use super::cache::CacheArgs;
 use super::compat::Compat;
+use super::metrics::MetricsArgs;
 use super::staging::StagingArgs;
 use super::{Global, block_on, format, meta_url, units, version};
 use crate::door::{DoorOptions, Ttl};
@@ -112,6 +113,8 @@ pub(super) struct MountArgs {
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
+    metrics: MetricsArgs,
+    #[command(flatten)]
     compat: Compat,
 }
 
@@ -187,7 +190,8 @@ impl MountArgs {
         }
         let shown = self.point.display().to_string();
         let background = self.background;
-        let plan = self.plan(absolute, point.clone(), subdir, wishes);
+        let metrics = self.metrics.open()?;
+        let plan = Plan { metrics, ..self.plan(absolute, point.clone(), subdir, wishes) };
         serve(plan, move |name| match log {
             Some(log) if background => {
                 background::ready(&format!("OK, {name} is ready at \"{}\"", point.display()), &log)?;
@@ -292,6 +296,7 @@ impl MountArgs {
             kernel: wishes.kernel,
             allow_other: wishes.allow_other || rustix::process::geteuid().is_root(),
             source: wishes.source,
+            metrics: None,
         }
     }
 }

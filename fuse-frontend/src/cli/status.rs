@@ -2,10 +2,11 @@
 //! use is asked about at the process that has it.
 
 use super::{block_on, meta_url};
-use crate::control;
 use crate::volume::{Volume, VolumeError, status};
+use crate::{control, mount_table};
 use anyhow::anyhow;
 use clap::Args;
+use serde_json::Value;
 
 /// Arguments of `status`.
 #[derive(Args)]
@@ -40,7 +41,8 @@ impl StatusArgs {
                 }
                 Ok(volume) => {
                     let findings = volume.backing.findings(&url).await?;
-                    Ok(status::report(&*volume.records(), &volume.settings, findings).await?)
+                    let mounts = mounts(&volume.settings.uuid);
+                    Ok(status::report(&*volume.records(), &volume.settings, findings, mounts).await?)
                 }
                 Err(in_use @ VolumeError::InUse { .. }) => url
                     .local()
@@ -53,4 +55,13 @@ impl StatusArgs {
         crate::log::say(&text);
         Ok(())
     }
+}
+
+/// What mounts of this volume on this machine say of their metadata server.
+fn mounts(uuid: &str) -> Vec<Value> {
+    let ours = mount_table::ours().unwrap_or_default();
+    let said = ours.iter().filter_map(|entry| control::ask(&control::mount_name(&entry.device), "health"));
+    said.filter_map(|text| serde_json::from_str::<Value>(&text).ok())
+        .filter(|said| said.get("UUID").and_then(Value::as_str) == Some(uuid))
+        .collect()
 }

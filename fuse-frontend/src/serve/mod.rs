@@ -5,6 +5,7 @@ mod cache;
 mod clone;
 mod doors;
 mod ending;
+mod figures;
 mod flush;
 mod info;
 mod staging;
@@ -14,11 +15,13 @@ mod watch;
 
 pub use cache::CachePlan;
 pub use doors::DoorKind;
+pub use figures::{Figure, Kind};
 pub use staging::StagingPlan;
 
 use crate::control::{self, Listener, Serving};
 use crate::door::{Device, Door, DoorOptions, Kernel, capabilities, watch_waiters};
 use crate::meta_url::MetaUrl;
+use crate::metrics::{self, Endpoint};
 use crate::mount_point::leave;
 use crate::mount_table::mounted_at;
 use crate::safety::{Finding, Verdict, verdict};
@@ -26,6 +29,7 @@ use crate::volume::{Volume, VolumeError, gate, status, whole};
 use anyhow::{Context, anyhow, bail};
 use doors::OpenDoor;
 use fuser::{Config, MountOption, Session, SessionACL};
+use serde_json::json;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -69,6 +73,8 @@ pub struct Plan {
     pub allow_other: bool,
     /// The name of the mount's source; `ZestFS:{volume}` otherwise.
     pub source: Option<String>,
+    /// Where figures are served.
+    pub metrics: Option<Endpoint>,
 }
 
 /// Starts actors on the arbiters of their roles.
@@ -115,7 +121,14 @@ impl Serving for Me {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
             return String::new();
         };
-        runtime.block_on(status::report(&*engine, &self.settings, Vec::new())).unwrap_or_default()
+        runtime.block_on(status::report(&*engine, &self.settings, Vec::new(), Vec::new())).unwrap_or_default()
+    }
+
+    fn health(&self) -> String {
+        let Some(engine) = self.engine.upgrade() else { return String::new() };
+        let server = figures::stalls(&engine.stalls(), self.world.clock.mono());
+        let (uuid, point) = (&self.settings.uuid, self.point.to_string_lossy());
+        json!({ "UUID": uuid, "Point": point, "Pid": std::process::id(), "MetaServer": server }).to_string()
     }
 
     fn info(&self, question: &str) -> String {
@@ -191,6 +204,7 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     }
     let session = ending::run_door(session, events.clone())?;
     let listener = Listener::start(&names(&plan), Arc::new(me));
+    measure(&mut plan, &volume, &mount);
     watch(&arbiters, &volume, &mount, &plan, findings, events.clone());
     let end = ending::End { heard, events, mount: &mount, arbiters: &arbiters, point: &plan.point };
     let ended = match ready(&volume.settings.name) {
@@ -213,6 +227,25 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     drop(volume);
     listener.finish(&outcome.as_ref().copied().map_err(|error| format!("{error:#}")));
     outcome
+}
+
+/// Begins to serve figures.
+fn measure(plan: &mut Plan, volume: &Volume, mount: &Arc<Mount>) {
+    let Some(mut endpoint) = plan.metrics.take() else { return };
+    for (name, value) in [
+        ("mp", plan.point.to_string_lossy().into_owned()),
+        ("vol_name", volume.settings.name.clone()),
+        ("zest_version", env!("CARGO_PKG_VERSION").to_owned()),
+    ] {
+        endpoint.labels.entry(name.into()).or_insert(value);
+    }
+    let (mount, begun) = (Arc::downgrade(mount), mount.vfs.shared().world.clock.mono());
+    let place = endpoint.listener.local_addr();
+    let source = Arc::new(move || Some(figures::figures(&*mount.upgrade()?, begun)));
+    match metrics::serve(endpoint, source).and_then(|()| Ok(place?)) {
+        Ok(place) => tracing::info!("metrics are served at http://{place}/metrics"),
+        Err(error) => tracing::warn!("metrics are not served: {error:#}"),
+    }
 }
 
 /// Ends the session of a mount that never came to be.

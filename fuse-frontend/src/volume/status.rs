@@ -25,6 +25,9 @@ struct Status {
     /// What speaks against the metadata server.
     #[serde(rename = "Findings", skip_serializing_if = "Vec::is_empty")]
     findings: Vec<Finding>,
+    /// Mounts on this machine, and how the server answered them.
+    #[serde(rename = "Mounts", skip_serializing_if = "Vec::is_empty")]
+    mounts: Vec<Value>,
 }
 
 #[derive(Serialize)]
@@ -125,12 +128,13 @@ pub async fn report(
     engine: &dyn Engine,
     settings: &Settings,
     findings: Vec<Finding>,
+    mounts: Vec<Value>,
 ) -> Result<String, EngineError> {
     let mut setting = settings.clone();
     secrets::mask(&mut setting);
     let (space, inodes) = usage(engine).await?;
     let stat = stat(space, inodes, settings.capacity, settings.inodes);
-    let status = Status { setting, sessions: sessions(engine, None).await?, stat, findings };
+    let status = Status { setting, sessions: sessions(engine, None).await?, stat, findings, mounts };
     serde_json::to_string_pretty(&status).map_err(|e| EngineError::Failed(e.to_string()))
 }
 

@@ -127,8 +127,7 @@ async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
             format!("client {number} asked for {} connections within a second", dial.most_in_a_second());
         return Err(Violation::new("storm", text));
     }
-    let (_, stalls) = engine.stalls();
-    for stall in stalls {
+    for stall in engine.stalls().recent {
         scene.tape.say(|| {
             format!("client {number} saw a stall of {} ms: {}", stall.lasted.as_millis(), stall.cause)
         });

@@ -4,16 +4,8 @@
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::time::Duration;
+use zest_metadata::{Stall, Stalls};
 use zest_types::limits;
-
-/// A time in which the server did not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stall {
-    /// How long.
-    pub lasted: Duration,
-    /// Why, in words.
-    pub cause: String,
-}
 
 /// What is remembered of a server.
 #[derive(Default)]
@@ -23,6 +15,8 @@ pub(crate) struct Health(Mutex<Inner>);
 struct Inner {
     since: Option<Duration>,
     stalls: VecDeque<Stall>,
+    count: u64,
+    total: Duration,
     fork_usec: Option<u64>,
 }
 
@@ -34,16 +28,18 @@ impl Health {
     pub(crate) fn stall_ends(&self, lasted: Duration, cause: &str) {
         let mut inner = self.0.lock();
         inner.since = None;
+        inner.count += 1;
+        inner.total = inner.total.saturating_add(lasted);
         if inner.stalls.len() >= limits::META_STALLS_KEPT {
             inner.stalls.pop_front();
         }
         inner.stalls.push_back(Stall { lasted, cause: cause.into() });
     }
 
-    /// Since when the server has not answered, on the monotonic clock, and the stalls before.
-    pub(crate) fn look(&self) -> (Option<Duration>, Vec<Stall>) {
+    pub(crate) fn look(&self) -> Stalls {
         let inner = self.0.lock();
-        (inner.since, inner.stalls.iter().cloned().collect())
+        let recent = inner.stalls.iter().cloned().collect();
+        Stalls { since: inner.since, count: inner.count, total: inner.total, recent }
     }
 
     /// The cause of a stall out of what `INFO` says after it.
@@ -103,8 +99,9 @@ mod tests {
             health.stall_begins(Duration::from_secs(n));
             health.stall_ends(Duration::from_millis(n), "x");
         }
-        let (since, stalls) = health.look();
-        assert_eq!((since, stalls.len()), (None, limits::META_STALLS_KEPT));
-        assert_eq!(stalls[0].lasted, Duration::from_millis(100 - limits::META_STALLS_KEPT as u64));
+        let Stalls { since, count, total, recent } = health.look();
+        assert_eq!((since, count, total), (None, 100, Duration::from_millis(4950)));
+        assert_eq!(recent.len(), limits::META_STALLS_KEPT);
+        assert_eq!(recent[0].lasted, Duration::from_millis(100 - limits::META_STALLS_KEPT as u64));
     }
 }

@@ -19,7 +19,6 @@ mod url;
 mod watch;
 mod within;
 
-pub use health::Stall;
 pub use link::ConnectError;
 pub use server::ServerInfo;
 pub use url::{RedisUrl, Servers, UrlError};
@@ -34,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use zest_metadata::{
-    Applied, ChangeSet, CommitError, Engine, EngineError, Key, Listener, Record, Scan, SlicePage,
+    Applied, ChangeSet, CommitError, Engine, EngineError, Key, Listener, Record, Scan, SlicePage, Stalls,
 };
 use zest_types::limits;
 use zest_world::planted::{self, Bug};
@@ -85,12 +84,6 @@ impl RedisEngine {
             strangers: strangers::Strangers::default(),
             world: world.clone(),
         })
-    }
-
-    /// Since when the server has been silent (on the world's monotonic clock), and how it was silent before.
-    #[must_use]
-    pub fn stalls(&self) -> (Option<Duration>, Vec<Stall>) {
-        self.link.core.health.look()
     }
 
     /// Whether the server tells what others change.
@@ -265,5 +258,9 @@ impl Engine for RedisEngine {
     fn listen(&self, listener: Arc<dyn Listener>) -> bool {
         *self.link.core.listener.lock() = Some(listener);
         self.link.pushes()
+    }
+
+    fn stalls(&self) -> Stalls {
+        self.link.core.health.look()
     }
 }

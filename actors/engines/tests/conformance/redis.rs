@@ -102,16 +102,16 @@ fn a_silent_server_is_noticed_named_and_waited_for() {
         futures::pin_mut!(waiting);
         let early = tokio::time::timeout(Duration::from_millis(500), &mut waiting).await;
         assert!(early.is_err(), "a stopped server answered");
-        assert!(engine.stalls().0.is_some(), "the stall was not noticed within 500 ms");
+        assert!(engine.stalls().since.is_some(), "the stall was not noticed within 500 ms");
         server.signal("CONT");
         let applied = waiting.await.unwrap();
         assert_eq!(applied.records, [(Key::Counter(Counter::NextTrash), Some(Record::Count(2)))]);
         let begun = tokio::time::Instant::now();
-        while engine.stalls().1.is_empty() {
+        while engine.stalls().recent.is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(10), "the stall is not recorded");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let stall = &engine.stalls().1[0];
+        let stall = &engine.stalls().recent[0];
         assert!(stall.lasted >= Duration::from_millis(200) && !stall.cause.is_empty(), "{stall:?}");
     });
 }
