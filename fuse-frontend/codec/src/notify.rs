@@ -108,4 +108,15 @@ mod tests {
             assert_eq!(bytes[8..16], [0; 8]);
         }
     }
+
+    #[test]
+    fn a_name_to_be_looked_up_again_is_laid_out_as_the_kernel_reads_it() {
+        let name = Name::new(b"name").unwrap();
+        let words = Notification::Entry { parent: Ino(7), name, expire_only: true }.to_vec();
+        assert_eq!((words.len(), &words[..4]), (37, &37u32.to_ne_bytes()[..]));
+        assert_eq!(words[16..24], 7u64.to_ne_bytes());
+        assert_eq!(words[24..28], 4u32.to_ne_bytes());
+        assert_eq!(words[28..32], 1u32.to_ne_bytes(), "only expired");
+        assert_eq!((&words[32..36], words[36]), (&b"name"[..], 0));
+    }
 }
