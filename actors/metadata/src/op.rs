@@ -248,4 +248,6 @@ pub enum Outcome {
     Unreferenced(Vec<(SliceId, u32)>),
     /// A lock stands in the way.
     Blocked,
+    /// Whoever wants this lock has it already.
+    Held,
 }

@@ -350,6 +350,15 @@ impl Views {
         }
     }
 
+    /// Forgets what is known of a file.
+    pub fn forget_file(&self, ino: Ino) {
+        self.forget(&ViewKey::Attr(ino));
+        // All of them are in the same part of the table.
+        self.change(ViewKey::Chunk(ino, 0), |_, views, _| {
+            views.retain(|key, _| !matches!(key, ViewKey::Chunk(of, _) if *of == ino));
+        });
+    }
+
     /// Entries in all shards.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -44,6 +44,7 @@ fn whole_file_locks() {
     assert_eq!(run(1, Write), Outcome::Blocked, "no upgrade past another reader");
     assert_eq!(run(2, Unlock), Outcome::Done);
     assert_eq!(run(1, Write), Outcome::Done);
+    assert_eq!(run(1, Write), Outcome::Held);
     assert_eq!(run(2, Read), Outcome::Blocked);
     assert_eq!(run(1, Read), Outcome::Done);
     assert_eq!(run(2, Read), Outcome::Done);
@@ -100,7 +101,13 @@ proptest! {
             };
             let blocked = kind != LockKind::Unlock && bytes[span.clone()].iter().any(conflicts);
             let outcome = world.run(&range(f, owner, kind, start, start + len)).unwrap();
-            prop_assert_eq!(outcome, if blocked { Outcome::Blocked } else { Outcome::Done });
+            let held = kind != LockKind::Unlock && bytes[span.clone()].iter().all(|byte| byte[me] == kind);
+            let expected = match (blocked, held) {
+                (true, _) => Outcome::Blocked,
+                (false, true) => Outcome::Held,
+                (false, false) => Outcome::Done,
+            };
+            prop_assert_eq!(outcome, expected);
             if !blocked {
                 bytes[span].iter_mut().for_each(|byte| byte[me] = kind);
             }

@@ -129,7 +129,7 @@ enum Leave {
 impl Leave {
     fn of(request: &Request<'_>) -> Leave {
         match request {
-            Request::Read { .. } | Request::Write { .. } => Leave::GiveUp,
+            Request::Read { .. } | Request::Write { .. } | Request::GetAttr { .. } => Leave::GiveUp,
             Request::Open { ino, .. } => Leave::Finish(Some(*ino)),
             _ => Leave::Finish(None),
         }
@@ -168,7 +168,7 @@ async fn close_again(shared: &Arc<Shared>, opened: Option<Ino>, late: ServeResul
         (Ok(Response::Opened { handle, .. }), None) => Request::ReleaseDir { ino: Ino::ROOT, handle },
         _ => return,
     };
-    let task = Task { shared: Arc::clone(shared), caller: Caller::SYSTEM };
+    let task = Task { shared: Arc::clone(shared), caller: Caller::SYSTEM, interrupt: None };
     if let Err(errno) = task.run(request).await {
         shared.world.trace.complain(&format!("what a killed process opened was not closed: {errno}"));
     }
@@ -200,7 +200,8 @@ impl Handler<Slow> for VfsActor {
     type Result = ();
 
     fn handle(&mut self, message: Slow, ctx: &mut Self::Context) {
-        let task = Task { shared: Arc::clone(&self.shared), caller: message.caller };
+        let interrupt = message.interrupt.clone();
+        let task = Task { shared: Arc::clone(&self.shared), caller: message.caller, interrupt };
         let interrupt = message.interrupt.map(|interrupt| (interrupt, Leave::of(&message.request)));
         self.answer(async move { task.run(message.request).await }, interrupt, message.reply, ctx);
     }
@@ -210,7 +211,7 @@ impl Handler<SlowWrite> for VfsActor {
     type Result = ();
 
     fn handle(&mut self, message: SlowWrite, ctx: &mut Self::Context) {
-        let task = Task { shared: Arc::clone(&self.shared), caller: message.caller };
+        let task = Task { shared: Arc::clone(&self.shared), caller: message.caller, interrupt: None };
         let SlowWrite { handle, offset, payload, interrupt, reply, .. } = message;
         let interrupt = interrupt.map(|interrupt| (interrupt, Leave::GiveUp));
         self.answer(async move { task.write(handle, offset, payload).await }, interrupt, reply, ctx);

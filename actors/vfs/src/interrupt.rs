@@ -28,12 +28,18 @@ impl Interrupt {
         self.told.notify_waiters();
     }
 
+    /// Whether this much was told.
+    #[must_use]
+    pub fn heard(&self, call: Call) -> bool {
+        self.level.load(Ordering::Acquire) >= call as u8
+    }
+
     /// Waits until this much was told, be it before.
     pub async fn called(&self, call: Call) {
         loop {
             // From here on no word is missed.
             let told = self.told.notified();
-            if self.level.load(Ordering::Acquire) >= call as u8 {
+            if self.heard(call) {
                 return;
             }
             told.await;
@@ -53,6 +59,7 @@ mod tests {
         assert!(waits.as_mut().now_or_never().is_none());
         interrupt.call(Call::Signal);
         assert!(waits.as_mut().now_or_never().is_none(), "a signal is not death");
+        assert!(interrupt.heard(Call::Signal) && !interrupt.heard(Call::Gone));
         assert!(interrupt.called(Call::Signal).now_or_never().is_some());
         interrupt.call(Call::Gone);
         interrupt.call(Call::Signal);

@@ -255,7 +255,7 @@ pub async fn begin<A: Actor<Context = actix::Context<A>> + actix::Supervised>(
 impl Mount {
     /// Commits and writes everything, and ends the session. The mount must not be used afterwards.
     pub async fn close(&self) -> Result<(), Errno> {
-        let task = Task { shared: Arc::clone(self.vfs.shared()), caller: Caller::SYSTEM };
+        let task = Task { shared: Arc::clone(self.vfs.shared()), caller: Caller::SYSTEM, interrupt: None };
         let flushed = task.sync_all().await;
         if let Some(end) = task.shared.on_closing.get() {
             end().await;

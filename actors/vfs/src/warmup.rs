@@ -118,7 +118,7 @@ async fn evict(shared: &Arc<Shared>, blocks: &BTreeMap<BlockId, u32>, sum: &mut 
 
 /// Every block that shows in the file, with its length.
 async fn blocks(shared: &Arc<Shared>, ino: Ino) -> Result<BTreeMap<BlockId, u32>, Errno> {
-    let task = Task { shared: Arc::clone(shared), caller: Caller::SYSTEM };
+    let task = Task { shared: Arc::clone(shared), caller: Caller::SYSTEM, interrupt: None };
     let (mut from, mut blocks) = (0, BTreeMap::new());
     loop {
         let lists = task.find(Scan::Chunks { ino, from, limit: LISTS }, false).await?;

@@ -41,7 +41,7 @@ pub fn set_whole(
         entries.sort_by_key(|e| e.owner);
     }
     if entries == old {
-        return nothing(Outcome::Done);
+        return nothing(unchanged(kind));
     }
     let mut draft = expecting(ino, kind, &key, snapshot)?;
     match entries.is_empty() {
@@ -76,7 +76,7 @@ pub fn set_range(
     let mine = old.iter().find(|(owner, _)| *owner == me).map_or(&[][..], |(_, ranges)| ranges);
     let ranges = merged(mine, lock);
     if ranges == mine {
-        return nothing(Outcome::Done);
+        return nothing(unchanged(lock.kind));
     }
     let mut owners: Vec<_> = old.iter().filter(|(owner, _)| *owner != me).cloned().collect();
     if !ranges.is_empty() {
@@ -89,6 +89,11 @@ pub fn set_range(
         false => draft.put(key, Record::RangeLocks(owners)),
     }
     draft.done(Outcome::Done)
+}
+
+/// What it means that nothing had to be changed.
+fn unchanged(kind: LockKind) -> Outcome {
+    if kind == LockKind::Unlock { Outcome::Done } else { Outcome::Held }
 }
 
 /// The first lock of somebody else that keeps this one from being set.

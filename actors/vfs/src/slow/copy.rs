@@ -18,7 +18,7 @@ impl Shared {
         if self.refuses_changes() {
             return Err(Errno::EROFS);
         }
-        let task = Task { shared: Arc::clone(self), caller };
+        let task = Task { shared: Arc::clone(self), caller, interrupt: None };
         let from = task.fresh_attr(job.from).await?;
         may_find(&task, job.from, &from, root).await?;
         may_reach(&task, job.parent, root).await?;

@@ -3,6 +3,7 @@
 //! what others wrote while they had it, and whoever gives one up has written first.
 
 use super::Task;
+use crate::interrupt::Call;
 use crate::waiters::Asleep;
 use futures::FutureExt;
 use std::time::Duration;
@@ -45,13 +46,15 @@ impl Task {
 
     /// What others wrote while they had the lock shall be seen. Where the store tells, that was heard before the
     /// answer that gave us the lock.
-    async fn see_others(&self, ino: Ino) -> Result<(), Errno> {
+    async fn see_others(&self, ino: Ino) {
         if self.shared.exclusive || self.shared.views.hears() {
-            return Ok(());
+            return;
         }
-        let attr = self.opening_attr(ino).await?;
-        self.shared.views.settle_file(ino, &attr, false);
-        Ok(())
+        match self.opening_attr(ino).await {
+            Ok(attr) => self.shared.views.settle_file(ino, &attr, false),
+            // He has the lock: what can't be learned now is asked for when it is needed.
+            Err(_) => self.shared.views.forget_file(ino),
+        }
     }
 
     async fn get_lock(&self, ino: Ino, owner: u64, lock: RangeLock) -> ServeResult {
@@ -113,9 +116,9 @@ impl Task {
                 match self.change(op.clone()).await? {
                     Outcome::Blocked if wait => {}
                     Outcome::Blocked => return Err(Errno::EAGAIN),
-                    _ => {
+                    outcome => {
                         shared.ears.bells.ring(ino);
-                        return self.got(ino, &op).await;
+                        return self.got(ino, op, outcome == Outcome::Held).await;
                     }
                 }
             }
@@ -136,26 +139,39 @@ impl Task {
         }
     }
 
-    async fn got(&self, ino: Ino, op: &Op) -> ServeResult {
-        let unlocked = match op {
-            Op::SetLock { lock, .. } => lock.kind == LockKind::Unlock,
-            Op::Flock { kind, .. } => *kind == LockKind::Unlock,
-            _ => true,
-        };
-        if !unlocked {
-            self.see_others(ino).await?;
+    /// He has the lock, or had it already, and is told; or he is gone, and must not keep what nobody knows he got.
+    async fn got(&self, ino: Ino, op: Op, held_before: bool) -> ServeResult {
+        let Some(unlock) = unlocking(op) else { return Ok(Response::Done) };
+        self.see_others(ino).await;
+        if !held_before && self.interrupt.as_ref().is_some_and(|interrupt| interrupt.heard(Call::Gone)) {
+            if let Err(errno) = self.change(unlock).await {
+                let what = format!("a lock that a killed process got of inode {ino} stays: {errno}");
+                self.shared.world.trace.complain(&what);
+            }
+            self.shared.ears.bells.ring(ino);
+            return Err(Errno::EINTR);
         }
         Ok(Response::Done)
     }
 
     /// Waits until it is worth another try.
     async fn rest(&self, changed: Notified<'_>, asleep: &Asleep<'_>) -> Result<(), Errno> {
-        let (changed, look, called) = (changed.fuse(), self.look_by_oneself().fuse(), asleep.called().fuse());
-        futures::pin_mut!(changed, look, called);
+        let (changed, look) = (changed.fuse(), self.look_by_oneself().fuse());
+        let (called, signal) = (asleep.called().fuse(), self.signal().fuse());
+        futures::pin_mut!(changed, look, called, signal);
         futures::select_biased! {
             () = called => Err(Errno::EINTR),
+            () = signal => Err(Errno::EINTR),
             () = changed => Ok(()),
             () = look => Ok(()),
+        }
+    }
+
+    /// Comes back when a signal waits for whoever asks, where the door hears of signals.
+    async fn signal(&self) {
+        match &self.interrupt {
+            Some(interrupt) => interrupt.called(Call::Signal).await,
+            None => std::future::pending().await,
         }
     }
 
@@ -194,5 +210,19 @@ impl Task {
         self.change(Op::DropLocks { session: self.shared.session, ino }).await?;
         self.shared.ears.bells.ring(ino);
         Ok(())
+    }
+}
+
+/// What gives a lock back; nothing does that for an unlock.
+fn unlocking(op: Op) -> Option<Op> {
+    match op {
+        Op::SetLock { ino, owner, lock } if lock.kind != LockKind::Unlock => {
+            let lock = RangeLock { kind: LockKind::Unlock, ..lock };
+            Some(Op::SetLock { ino, owner, lock })
+        }
+        Op::Flock { ino, owner, kind } if kind != LockKind::Unlock => {
+            Some(Op::Flock { ino, owner, kind: LockKind::Unlock })
+        }
+        _ => None,
     }
 }

@@ -11,6 +11,7 @@ mod range;
 mod tree;
 mod xattr;
 
+use crate::interrupt::Interrupt;
 use crate::shared::Shared;
 use std::sync::Arc;
 use zest_data::SealReason;
@@ -25,6 +26,8 @@ pub struct Task {
     pub shared: Arc<Shared>,
     /// Who asks.
     pub caller: Caller,
+    /// How it hears that whoever asks is called away, where it waits for what it may give up.
+    pub interrupt: Option<Arc<Interrupt>>,
 }
 
 impl Task {
