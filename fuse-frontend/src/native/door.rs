@@ -2,7 +2,7 @@
 //! thread that read the request; what has to wait is noted, so that its asker can be called away.
 
 use super::pending::{Kind, Pending};
-use super::privileges::{self, Kept};
+use super::privileges::{self, Errand};
 use super::process;
 use super::session::{Handler, Reply};
 use super::terms::AnswerTerms;
@@ -37,8 +37,16 @@ pub struct NativeDoor {
 impl NativeDoor {
     /// A door to this volume.
     pub fn new(vfs: Vfs, options: Options) -> io::Result<NativeDoor> {
-        let waiters = vfs.clone();
-        let pending = Arc::new(Pending::new(move |thread| waiters.shared().waiters.interrupt(thread)));
+        NativeDoor::with(vfs, options, process::is_dying)
+    }
+
+    /// The same, where `dying` tells of a thread's number whether it is being killed.
+    pub(super) fn with(
+        vfs: Vfs,
+        options: Options,
+        dying: impl Fn(u32) -> bool + Send + Sync + 'static,
+    ) -> io::Result<NativeDoor> {
+        let pending = Arc::new(Pending::new(dying));
         pending.watch()?;
         let (back, lasting) = way_back(&vfs, &options.door);
         Ok(NativeDoor { vfs, options: options.door, locks: options.locks, pending, back, lasting })
@@ -61,7 +69,9 @@ impl NativeDoor {
             | Shape::Statx => self.lasting.as_ref(),
             _ => None,
         };
-        let name = lasting.and_then(|_| name_of(request));
+        // That nobody has a name may be told for some time, too.
+        let about_a_name = lasting.is_some() || matches!(shape, Shape::Lookup { .. });
+        let name = if about_a_name { name_of(request) } else { None };
         let term = Term::new(Root(self.options.root), self.options.ttl, lasting, name);
         AnswerTerms { term, dir_cache: self.options.dir_cache, locks: self.locks }
     }
@@ -105,9 +115,14 @@ impl NativeDoor {
         if privileges::asked(&incoming.operation)
             && self.vfs.shared().attr(ino).is_none_or(|attr| privileges::lost(&attr) != 0)
         {
-            let answer = Box::new(move |reply, result| send(reply, shape, result, &terms));
-            let kept = Kept::of(ask.request);
-            return privileges::lose_then(self.vfs.clone(), caller, ino, kept, reply, answer);
+            let unique = reply.unique();
+            let interrupt = self.pending.begin(unique, caller.pid, Kind::of(&ask.request));
+            let pending = Arc::clone(&self.pending);
+            let answer = Box::new(move |result| {
+                pending.end(unique);
+                send(reply, shape, result, &terms);
+            });
+            return Errand { vfs: self.vfs.clone(), caller, interrupt, answer }.losing(ino, ask.request);
         }
         let Some(before) = ask.before else {
             return self.serve(&caller, ask.request, shape, terms, reply);

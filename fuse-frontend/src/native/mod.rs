@@ -11,8 +11,12 @@ mod pending;
 mod privileges;
 mod process;
 mod recorder;
+#[cfg(test)]
+mod rig;
 mod session;
 mod terms;
+#[cfg(test)]
+mod waits;
 mod wish;
 
 pub use device::Device;

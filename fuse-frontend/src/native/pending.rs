@@ -1,13 +1,13 @@
 //! Requests whose answer is not known yet, and the word that whoever asked is called away. Promises that no word is
-//! lost, also when it is faster than its request. What a request does about it is `vfs`'s business.
+//! lost, also when it is faster than its request, and that nothing is asked of the kernel while others wait for the
+//! list. What a request does about it is `vfs`'s business.
 //!
 //! The kernel says that a signal waits, not which one. A lock is not waited for any longer then. A read or a write is
 //! given up at once if the signal kills, and else if it has waited for a while already: programs that get signals all
 //! the time (timers, garbage collectors, profilers) would otherwise see errors where every local file system shows
 //! none. Everything else is only given up by the dying.
 
-use super::process;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -40,6 +40,7 @@ impl Kind {
     }
 }
 
+#[derive(Clone)]
 struct Waiting {
     thread: u32,
     kind: Kind,
@@ -73,22 +74,20 @@ struct State {
 pub(super) struct Pending {
     state: Mutex<State>,
     wake: Condvar,
-    /// Tells a thread's wait for a lock.
-    lock: Box<dyn Fn(u32) + Send + Sync>,
+    /// Whether a thread is being killed, by its number. It may take its time.
+    dying: Box<dyn Fn(u32) -> bool + Send + Sync>,
 }
 
 impl Pending {
-    /// None yet. `lock` ends the wait of a thread for a lock, if it waits for one.
-    pub fn new(lock: impl Fn(u32) + Send + Sync + 'static) -> Pending {
-        Pending { state: Mutex::default(), wake: Condvar::new(), lock: Box::new(lock) }
+    /// None yet. `dying` tells of a thread's number whether it is being killed.
+    pub fn new(dying: impl Fn(u32) -> bool + Send + Sync + 'static) -> Pending {
+        Pending { state: Mutex::default(), wake: Condvar::new(), dying: Box::new(dying) }
     }
 
-    fn tell(&self, waiting: &Waiting, now: Instant) {
-        if let Some(call) = waiting.call(now, process::is_dying(waiting.thread)) {
+    /// Tells a request; if it was answered meanwhile, nobody listens.
+    fn tell(&self, waiting: &Waiting) {
+        if let Some(call) = waiting.call(Instant::now(), (self.dying)(waiting.thread)) {
             waiting.interrupt.call(call);
-            if waiting.kind == Kind::Lock {
-                (self.lock)(waiting.thread);
-            }
         }
     }
 
@@ -101,7 +100,7 @@ impl Pending {
         state.waiting.insert(unique, Waiting { thread, kind, since, interrupt: kept, called: false });
         if let Some(at) = early {
             state.early.remove(at);
-            self.called(&mut state, unique);
+            self.called(state, unique);
         }
         interrupt
     }
@@ -118,7 +117,7 @@ impl Pending {
     pub fn interrupted(&self, unique: u64) {
         let mut state = self.state.lock();
         if state.waiting.contains_key(&unique) {
-            return self.called(&mut state, unique);
+            return self.called(state, unique);
         }
         if state.early.len() >= EARLY {
             state.early.pop_front();
@@ -126,13 +125,13 @@ impl Pending {
         state.early.push_back(unique);
     }
 
-    fn called(&self, state: &mut State, unique: u64) {
+    fn called(&self, mut state: MutexGuard<'_, State>, unique: u64) {
         let Some(waiting) = state.waiting.get_mut(&unique) else { return };
-        if !waiting.called {
-            waiting.called = true;
-            state.called += 1;
-        }
-        self.tell(waiting, Instant::now());
+        let first = !std::mem::replace(&mut waiting.called, true);
+        let waiting = waiting.clone();
+        state.called += usize::from(first);
+        drop(state);
+        self.tell(&waiting);
         self.wake.notify_one();
     }
 
@@ -150,10 +149,9 @@ impl Pending {
                 continue;
             }
             self.wake.wait_for(&mut state, LOOK);
-            let now = Instant::now();
-            for waiting in state.waiting.values().filter(|waiting| waiting.called) {
-                self.tell(waiting, now);
-            }
+            let called: Vec<Waiting> =
+                state.waiting.values().filter(|waiting| waiting.called).cloned().collect();
+            MutexGuard::unlocked(&mut state, || called.iter().for_each(|waiting| self.tell(waiting)));
         }
     }
 
@@ -184,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_given_up_at_once_also_when_the_word_came_first() {
-        let pending = Pending::new(|_| {});
+        let pending = Pending::new(|_| false);
         let after = pending.begin(2, 0, Kind::Lock);
         assert!(!heard(&after, Call::Signal));
         pending.interrupted(2);
@@ -218,8 +216,40 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_what_the_kernel_shows() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        use std::sync::{OnceLock, Weak};
+        let list: Arc<OnceLock<Weak<Pending>>> = Arc::default();
+        let looked = Arc::new(AtomicUsize::new(0));
+        let (here, seen) = (Arc::clone(&list), Arc::clone(&looked));
+        let pending = Arc::new(Pending::new(move |thread| {
+            let pending = here.get().unwrap().upgrade().unwrap();
+            // From here or from the thread that looks again: the list is free for those who come meanwhile.
+            let end = Instant::now() + Duration::from_secs(60);
+            while pending.state.try_lock().is_none() && Instant::now() < end {
+                std::thread::yield_now();
+            }
+            assert!(Instant::now() < end, "the list is held while the kernel is asked");
+            seen.fetch_add(1, Ordering::Relaxed) > 2 && thread == 7
+        }));
+        list.set(Arc::downgrade(&pending)).unwrap();
+        pending.interrupted(2);
+        let early = pending.begin(2, 7, Kind::Other);
+        pending.interrupted(2);
+        assert_eq!(looked.load(Ordering::Relaxed), 2);
+        assert!(!heard(&early, Call::Gone));
+        pending.watch().unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        while !heard(&early, Call::Gone) {
+            assert!(Instant::now() < end, "nobody looked");
+            std::thread::yield_now();
+        }
+        pending.close();
+    }
+
+    #[test]
     fn early_words_are_bounded() {
-        let pending = Pending::new(|_| {});
+        let pending = Pending::new(|_| false);
         (0..EARLY as u64 + 10).for_each(|unique| pending.interrupted(unique));
         assert_eq!(pending.state.lock().early.len(), EARLY);
         assert!(!heard(&pending.begin(3, 0, Kind::Lock), Call::Signal), "forgotten");
@@ -228,7 +258,7 @@ mod tests {
 
     #[test]
     fn who_still_waits_is_looked_at_again() {
-        let pending = Arc::new(Pending::new(|_| {}));
+        let pending = Arc::new(Pending::new(|_| false));
         pending.watch().unwrap();
         let interrupt = pending.begin(2, 0, Kind::Content);
         pending.interrupted(2);

@@ -1,12 +1,13 @@
 //! Set-user and set-group bits go when somebody changes a file's content who may not keep them. The kernel leaves that
 //! to us (`HANDLE_KILLPRIV_V2`), and so has no question of its own with each write. Which bits go is Linux's rule.
 
-use super::session::Reply;
+use std::sync::Arc;
 use zest_codec::Operation;
 use zest_codec::abi::{OPEN_KILL_SUIDGID, WRITE_KILL_SUIDGID, fattr};
 use zest_types::request::SetAttr;
-use zest_types::{Attr, Caller, Errno, Handle, Ino, Request, Response, ServeResult};
+use zest_types::{Attr, Caller, Errno, Ino, Request, Response, ServeResult};
 use zest_vfs::Vfs;
+use zest_vfs::interrupt::Interrupt;
 
 /// Whether the kernel wants the bits to go with this request.
 pub(super) fn asked(operation: &Operation<'_>) -> bool {
@@ -27,57 +28,108 @@ pub(super) fn lost(attr: &Attr) -> u16 {
     }
 }
 
-/// A request that can be kept for a while.
-pub(super) enum Kept {
-    Write { ino: Ino, handle: Handle, offset: u64, data: Vec<u8> },
-    Other(Request<'static>),
+/// A request on its way, in one step or several; each of them ends early when whoever asked is called away.
+pub(super) struct Errand {
+    pub vfs: Vfs,
+    pub caller: Caller,
+    pub interrupt: Arc<Interrupt>,
+    /// What is done with the result.
+    pub answer: Box<dyn FnOnce(ServeResult) + Send>,
 }
 
-impl Kept {
-    pub fn of(request: Request<'_>) -> Kept {
+impl Errand {
+    fn step(
+        self,
+        caller: &Caller,
+        request: Request<'_>,
+        then: impl FnOnce(Errand, ServeResult) + Send + 'static,
+    ) {
+        let (vfs, interrupt) = (self.vfs.clone(), Arc::clone(&self.interrupt));
+        let next = move |result| then(self, result);
+        match vfs.now(caller, &request) {
+            Some(result) => next(result),
+            None => vfs.later(caller, request, Some(interrupt), next),
+        }
+    }
+
+    /// The kernel has checked what this step is part of.
+    fn unchecked(&self) -> Caller {
+        Caller { check: false, ..self.caller }
+    }
+
+    fn last(self, request: Request<'_>) {
+        let caller = self.caller;
+        self.step(&caller, request, |errand, result| (errand.answer)(result));
+    }
+
+    /// Learns the mode that is left without the bits; `None` if there are none.
+    fn left(self, ino: Ino, then: impl FnOnce(Errand, Result<Option<u16>, Errno>) + Send + 'static) {
+        let system = self.unchecked();
+        self.step(&system, Request::GetAttr { ino }, move |errand, found| {
+            let left = found.and_then(|found| match found {
+                Response::Attr { attr, .. } => {
+                    Ok(Some(attr.mode & !lost(&attr)).filter(|mode| *mode != attr.mode))
+                }
+                _ => Err(Errno::EIO),
+            });
+            then(errand, left);
+        });
+    }
+
+    /// Takes the bits away.
+    fn take(self, ino: Ino, then: impl FnOnce(Errand, Result<(), Errno>) + Send + 'static) {
+        self.left(ino, move |errand, left| match left {
+            Ok(Some(mode)) => {
+                let (set, system) = (SetAttr { mode: Some(mode), ..SetAttr::default() }, errand.unchecked());
+                errand.step(&system, Request::SetAttr { ino, set, handle: None }, |errand, changed| {
+                    then(errand, changed.map(drop));
+                });
+            }
+            Ok(None) => then(errand, Ok(())),
+            Err(errno) => then(errand, Err(errno)),
+        });
+    }
+
+    /// Does a request with which the bits go, in the order in which Linux does it: before content is written, in the
+    /// same step as another change of attributes, and with a truncating open only if there was one.
+    pub fn losing(self, ino: Ino, request: Request<'_>) {
         match request.keep() {
-            Ok(request) => Kept::Other(request),
             Err(write) => {
                 let (ino, handle, offset) = (write.ino, write.handle, write.offset);
-                Kept::Write { ino, handle, offset, data: write.data.to_vec() }
+                let data = write.data.to_vec();
+                self.take(ino, move |errand, taken| match taken {
+                    Ok(()) => errand.last(Request::Write { ino, handle, offset, data: &data }),
+                    Err(errno) => (errand.answer)(Err(errno)),
+                });
             }
+            Ok(Request::SetAttr { ino, set, handle }) => self.left(ino, move |errand, left| match left {
+                Ok(left) => {
+                    let set = SetAttr { mode: set.mode.or(left), ..set };
+                    errand.last(Request::SetAttr { ino, set, handle });
+                }
+                Err(errno) => (errand.answer)(Err(errno)),
+            }),
+            Ok(open @ Request::Open { .. }) => self.open(ino, open),
+            Ok(other) => self.take(ino, move |errand, taken| match taken {
+                Ok(()) => errand.last(other),
+                Err(errno) => (errand.answer)(Err(errno)),
+            }),
         }
     }
 
-    fn serve(self, vfs: &Vfs, caller: &Caller, reply: Reply, send: Answerer) {
-        match self {
-            Kept::Write { ino, handle, offset, data } => {
-                let request = Request::Write { ino, handle, offset, data: &data };
-                vfs.serve(caller, request, move |result| send(reply, result));
-            }
-            Kept::Other(request) => vfs.serve(caller, request, move |result| send(reply, result)),
-        }
-    }
-}
-
-/// How a result is answered.
-pub(super) type Answerer = Box<dyn FnOnce(Reply, ServeResult) + Send>;
-
-/// Takes the bits away, then does the request.
-pub(super) fn lose_then(vfs: Vfs, caller: Caller, ino: Ino, kept: Kept, reply: Reply, send: Answerer) {
-    let system = Caller { check: false, ..caller };
-    let next = vfs.clone();
-    vfs.serve(&system, Request::GetAttr { ino }, move |found| {
-        let mode = match found {
-            Ok(Response::Attr { attr, .. }) if lost(&attr) == 0 => {
-                return kept.serve(&next, &caller, reply, send);
-            }
-            Ok(Response::Attr { attr, .. }) => attr.mode & !lost(&attr),
-            Ok(_) => return send(reply, Err(Errno::EIO)),
-            Err(errno) => return send(reply, Err(errno)),
-        };
-        let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
-        let last = next.clone();
-        next.serve(&system, Request::SetAttr { ino, set, handle: None }, move |changed| match changed {
-            Ok(_) => kept.serve(&last, &caller, reply, send),
-            Err(errno) => send(reply, Err(errno)),
+    fn open(self, ino: Ino, open: Request<'_>) {
+        let caller = self.caller;
+        self.step(&caller, open, move |errand, opened| {
+            let Ok(Response::Opened { handle, .. }) = opened else { return (errand.answer)(opened) };
+            errand.take(ino, move |errand, taken| match taken {
+                Ok(()) => (errand.answer)(opened),
+                Err(errno) => {
+                    let Errand { vfs, caller, answer, .. } = errand;
+                    vfs.serve(&caller, Request::Release { ino, handle }, move |_| answer(Err(errno)));
+                }
+            });
         });
-    });
+    }
 }
 
 #[cfg(test)]
