@@ -205,6 +205,8 @@ def meta():
     killed("create", lambda: open_("new"))
     killed("mkdir", lambda: os.mkdir(path("dir/x")))
     killed("rename", lambda: os.rename(path("a"), path("b")))
+    # What a server told is believed for two seconds of its silence.
+    time.sleep(2.5)
     killed("stat", lambda: os.stat(path("dir/nothing")))
     killed("readdir", lambda: os.listdir(path("dir")))
     os.write(fd, b"dirty")

@@ -2,50 +2,17 @@
 
 Each actor is a process of its own (locks.py) on one of the mounts. Ends with status 1 at the first surprise.
 """
-import os
 import signal
-import subprocess
 import sys
 import time
+
+from actors import Actor, right, waiting
 
 first, second, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
 client = sys.argv[4] if len(sys.argv) > 4 else "zest"
 # How late a waiter may be, in milliseconds, on a busy machine.
 LATE = 500
 serial = 0
-
-
-class Actor:
-    def __init__(self, path):
-        here = os.path.dirname(os.path.abspath(__file__))
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.join(here, "locks.py")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-        )
-        self.open(path)
-
-    def open(self, path, how="open"):
-        self.ask(f"{how} {path}", "done")
-
-    def say(self, line):
-        self.process.stdin.write(line + "\n")
-
-    def answer(self):
-        words = self.process.stdout.readline().split()
-        if not words:
-            raise SystemExit("an actor died")
-        self.took, self.at = int(words[1]), float(words[2])
-        return words[0]
-
-    def ask(self, line, want):
-        self.say(line)
-        got = self.answer()
-        if got != want:
-            raise SystemExit(f"FAILED: {line}: {got} and not {want}")
-
-    def end(self, how=signal.SIGKILL):
-        self.process.send_signal(how)
-        self.process.wait(10)
 
 
 def pair(name):
@@ -55,16 +22,6 @@ def pair(name):
     name = f"{name}-{serial}"
     one = Actor(f"{first}/{name}")
     return one, Actor(f"{second}/{name}"), name
-
-
-def waiting(actor, line):
-    """Begins what must wait."""
-    actor.say(line)
-    time.sleep(0.3)
-
-
-def right(text):
-    print(f"right: {text}", flush=True)
 
 
 def exclusion():

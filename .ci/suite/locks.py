@@ -1,10 +1,13 @@
 """One process that locks a file as it is told, line by line on stdin; answers on stdout, with the time it took.
 
-open PATH | openread PATH | lock KIND [START LEN] | try KIND [START LEN] | close N | write TEXT | read | count N | flock KIND
+open PATH | openread PATH | lock KIND [START LEN] | try KIND [START LEN] | close N | write TEXT | read | count N |
+flock KIND | waitflock KIND | fork (answers the number of a child that has all descriptors and does nothing for a minute)
+SIGUSR1 interrupts a wait.
 """
 import errno
 import fcntl
 import os
+import signal
 import struct
 import sys
 import time
@@ -47,9 +50,24 @@ def do(words):
         count(int(words[1]))
     elif what == "flock":
         fcntl.flock(files[0], KINDS[words[1]] | fcntl.LOCK_NB)
+    elif what == "waitflock":
+        fcntl.flock(files[0], KINDS[words[1]])
+    elif what == "fork":
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            signal.pause()
+        return str(pid)
     else:
         raise ValueError(what)
     return "done"
+
+
+def interrupted(*_):
+    raise InterruptedError(errno.EINTR, "called away")
+
+
+signal.signal(signal.SIGUSR1, interrupted)
 
 
 for line in sys.stdin:

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# File locks of both kinds through our own door: inside one mount, and between two mounts of one volume on a real Redis.
+# STEPS of each of four processes at one counter. Everything lies in memory: locks are what is looked at, not the disk.
+[ ! -w /dev/shm ] || SCRATCH_BASE=${SCRATCH_BASE:-/dev/shm}
+source "$(dirname "$0")/../lib.sh"
+only_zest
+need python3
+STEPS=${STEPS:-1000}
+ONE=$SCRATCH/one TWO=$SCRATCH/two
+redis_start
+URL=redis://127.0.0.1:$REDIS_PORT/1
+"$ZEST" format "$URL" locks --bucket "$SCRATCH/objects" --trash-days 0 >"$SCRATCH/format.log" 2>&1 ||
+  fail "format: $(tail -n 3 "$SCRATCH/format.log")"
+
+# zest_mount POINT: mounts it; its process is SERVED.
+zest_mount() {
+  mkdir -p "$1"
+  "$ZEST" mount "$URL" "$1" --door dev --heartbeat 1 --cache-dir memory >>"$SCRATCH/server.log" 2>&1 </dev/null &
+  SERVED=$!
+  EXTRA_PIDS+=("$SERVED")
+  for _ in $(seq 300); do
+    if is_mounted "$1"; then return 0; fi
+    kill -0 "$SERVED" 2>/dev/null || fail "$1: the mount ended before it was ready"
+    sleep 0.1
+  done
+  fail "$1: not ready after 30 seconds"
+}
+
+judge() { python3 "$REPO/.ci/suite/doorlocks.py" "$@" "$STEPS"; }
+actor() { python3 "$REPO/.ci/suite/locks.py"; }
+
+zest_mount "$ONE"
+section "one mount"
+judge "$ONE" "$ONE" || fail "locks inside a mount"
+
+zest_mount "$TWO"
+SECOND=$SERVED
+section "two mounts"
+judge "$ONE" "$TWO" || fail "locks between two mounts"
+
+section "a mount that dies"
+exec 7> >(actor >"$SCRATCH/holder")
+printf 'open %s\ntry w\nflock w\n' "$TWO/dead" >&7
+for _ in $(seq 100); do [ "$(grep -c '^done' "$SCRATCH/holder")" = 3 ] && break; sleep 0.1; done
+[ "$(grep -c '^done' "$SCRATCH/holder")" = 3 ] || fail "no lock in the mount that shall die: $(cat "$SCRATCH/holder")"
+for attempt in 'try w' 'flock w'; do
+  [ "$(printf 'open %s\n%s\n' "$ONE/dead" "$attempt" | actor | tail -n 1 | cut -d' ' -f1)" = EAGAIN ] ||
+    fail "a lock of the other mount does not hold: $attempt"
+done
+kill -KILL "$SECOND"
+wait "$SECOND" 2>/dev/null || true
+begun=$SECONDS
+for wait in 'lock w' 'waitflock w'; do
+  answer=$(printf 'open %s\n%s\n' "$ONE/dead" "$wait" | timeout 60 python3 "$REPO/.ci/suite/locks.py" | tail -n 1 | cut -d' ' -f1)
+  [ "$answer" = done ] || fail "a lock of a dead mount stays: $wait: $answer"
+done
+say "right: a dead mount's locks went after $((SECONDS - begun)) s with heartbeats of 1 s"
+exec 7>&-
+umount -l "$TWO"
+"$ZEST" umount "$ONE" || fail "umount"
+say "door locks: all right"
