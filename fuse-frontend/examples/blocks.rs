@@ -26,7 +26,7 @@ fn open(path: &str) -> anyhow::Result<Volume> {
     settings.check()?;
     secrets::show(&mut settings)?;
     let codec = BlockCodec::of(&settings, secrets::passphrase().as_deref())?;
-    let store = objects::open(&settings)?;
+    let store = objects::open(&settings, objects::PATIENCE)?;
     Ok(Volume { settings, codec, store })
 }
 

@@ -5,7 +5,7 @@
 //! A panic in a fetch fails that fetch. A panic in the actor itself ends the actor: its mailbox closes, who waits gets an error at once, and nothing else is
 //! lost, since everything in a cache may be.
 
-use crate::appetite::Appetite;
+use crate::appetite::{Appetite, Helping};
 use crate::disk::DiskTier;
 use crate::fetch::{Fetcher, Part};
 use crate::flights::{Bounds, Flights, Flying, Start};
@@ -14,6 +14,7 @@ use crate::tier::MemoryTier;
 use actix::prelude::*;
 use bytes::Bytes;
 use futures::FutureExt;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -105,6 +106,9 @@ pub struct CacheActor {
     disk: Option<Arc<DiskTier>>,
     flights: Flights<Waiter>,
     appetite: Appetite,
+    /// Blocks that may be fetched whole at once because parts of them were wanted again and again; none is any.
+    grows: Option<usize>,
+    growing: BTreeSet<Flying>,
 }
 
 impl CacheActor {
@@ -113,7 +117,15 @@ impl CacheActor {
     pub fn new(world: World, tier: Arc<MemoryTier>, codec: Arc<BlockCodec>) -> CacheActor {
         let bounds = Bounds { running: DOWNLOADS, bytes: FETCHING, prefetches: PREFETCHES };
         let fetcher = Fetcher { world, codec, meter: Arc::default() };
-        CacheActor { fetcher, tier, disk: None, flights: Flights::new(bounds), appetite: Appetite::default() }
+        CacheActor {
+            fetcher,
+            tier,
+            disk: None,
+            flights: Flights::new(bounds),
+            appetite: Appetite::default(),
+            grows: None,
+            growing: BTreeSet::new(),
+        }
     }
 
     /// Keeps what it fetched on disk, too.
@@ -129,6 +141,30 @@ impl CacheActor {
         self.fetcher.meter = meter;
         self.flights = Flights::new(bounds);
         self
+    }
+
+    /// At most so many blocks at once are fetched whole because parts of them were wanted again and again.
+    #[must_use]
+    pub fn growing(mut self, grows: Option<usize>) -> CacheActor {
+        self.grows = grows;
+        self
+    }
+
+    /// What to fetch so that a range of a block is there.
+    fn helping(&mut self, block: BlockId, len: u32, range: Range<u32>, stream: bool) -> Range<u32> {
+        // What is on its way already costs nothing more.
+        if self.flights.covering(block, &range).is_some() {
+            return range;
+        }
+        if !self.fetcher.codec.is_plain() {
+            return 0..len;
+        }
+        let may_grow = self.grows.is_none_or(|most| self.growing.len() < most);
+        let Helping { span, grown } = self.appetite.span(block, len, &range, stream, may_grow);
+        if grown {
+            self.growing.insert(Start { block, len, key: String::new(), span: span.clone() }.name());
+        }
+        span
     }
 
     fn start_all(&mut self, starts: Vec<Start>, ctx: &mut Context<Self>) {
@@ -172,6 +208,7 @@ impl Handler<Landed> for CacheActor {
         let Landed { block, len, name, result } = message;
         let kind = if result.is_ok() { "fetched" } else { "missing" };
         self.fetcher.world.tell("cache", kind, block.slice.0, u64::from(block.index));
+        self.growing.remove(&name);
         let (waiters, starts) = self.flights.landed(name);
         if let Ok(part) = &result {
             let whole = part.data.len() == len as usize;
@@ -227,12 +264,7 @@ impl Handler<FetchPart> for CacheActor {
         if let Some(data) = self.tier.get(&block) {
             return Box::pin(async { Ok(Part { start: 0, data }) });
         }
-        // What is on its way already costs nothing more.
-        let span = match self.flights.covering(block, &range) {
-            Some(_) => range,
-            None if self.fetcher.codec.is_plain() => self.appetite.span(block, len, &range, stream),
-            None => 0..len,
-        };
+        let span = self.helping(block, len, range, stream);
         let wait = self.want(Start { block, len, key, span }, ctx);
         Box::pin(async move { wait.await.unwrap_or(Err(FetchError::Stopped)) })
     }

@@ -96,7 +96,8 @@ impl Fetcher {
         let kind = if range.is_some() { Kind::Part } else { Kind::Whole };
         let begun = self.world.clock.mono();
         let first = self.world.objects.get(key, range.clone());
-        let answer = match self.meter.late_after(kind) {
+        let hedges = self.world.objects.manners().hedge;
+        let answer = match self.meter.late_after(kind).filter(|_| hedges) {
             None => first.await,
             Some(patience) => match select(first, self.world.clock.sleep(patience)).await {
                 Either::Left((answer, _)) => answer,

@@ -1,12 +1,14 @@
 //! File bytes on their way down and up: which stored bytes show where, names of blocks, unflushed writes, memory
-//! for them, and how far to read ahead. Everything here is plain state and decisions, without an actor; only
-//! [`retry`] waits, through the world's clock.
+//! for them, how far to read ahead, and how fast bytes may move. Everything here is plain state and decisions, without
+//! an actor; only [`retry`] and [`limited`] wait, through the world's clock.
 
+pub mod bandwidth;
 pub mod block;
 pub mod budget;
 pub mod checksum;
 pub mod chunk_view;
 pub mod codec;
+pub mod limited;
 pub mod pace;
 pub mod pool;
 pub mod readahead;
@@ -17,5 +19,6 @@ pub use block::{BlockId, BlockNames, BlockSink};
 pub use budget::Budget;
 pub use chunk_view::{ChunkView, Piece};
 pub use codec::{BlockCodec, CodecError};
+pub use limited::{LimitedObjects, Traffic};
 pub use readahead::Readahead;
 pub use writer::{FileWriter, Handover, PendingPiece, SealReason, WriteError};

@@ -2,7 +2,6 @@
 //! up to a bound; reads that jump about close it. Knows offsets only, not what is cached.
 
 use std::ops::Range;
-use zest_types::limits::READAHEAD_BLOCKS;
 
 /// What one handle's reads looked like so far.
 #[derive(Clone, Debug, Default)]
@@ -21,11 +20,19 @@ pub struct Readahead {
 
 impl Readahead {
     /// A read of `[offset, offset + len)` was asked. Answers which blocks of the file (numbers of `block_size`
-    /// windows) are worth fetching now, besides those of the read itself; never one twice in a stream.
+    /// windows) are worth fetching now, besides those of the read itself; never one twice in a stream, and never
+    /// further ahead than `most` blocks.
     ///
     /// The kernel splits a stream over threads, so reads may come a little out of order: one that begins within
     /// the window, or one block before its place, still belongs to the stream.
-    pub fn observe(&mut self, offset: u64, len: u64, file_len: u64, block_size: u32) -> Range<u64> {
+    pub fn observe(
+        &mut self,
+        offset: u64,
+        len: u64,
+        file_len: u64,
+        block_size: u32,
+        most: u64,
+    ) -> Range<u64> {
         let block = u64::from(block_size.max(1));
         let end = offset.saturating_add(len);
         let slack = self.window.max(1) * block;
@@ -42,7 +49,7 @@ impl Readahead {
             return 0..0;
         }
         if grew && self.next >= self.grow_at {
-            self.window = (self.window * 2).clamp(1, READAHEAD_BLOCKS);
+            self.window = (self.window * 2).max(1).min(most);
             self.grow_at = self.next.saturating_add(self.window * block / 2);
         }
         let want_end = self.next.saturating_add(self.window * block).min(file_len);
@@ -58,7 +65,7 @@ impl Readahead {
     /// Whether the reads follow each other, so that the rest of a block will be wanted.
     #[must_use]
     pub fn is_stream(&self) -> bool {
-        self.window > 0
+        self.run > 1
     }
 
     /// Blocks the window has now.
@@ -71,6 +78,7 @@ impl Readahead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zest_types::limits::READAHEAD_BLOCKS;
 
     const BS: u32 = 4 << 20;
     const LONG: u64 = 1 << 40;
@@ -81,7 +89,7 @@ mod tests {
         let mut asked = Vec::new();
         let step = 128 << 10;
         for n in 0..2000u64 {
-            let wanted = ahead.observe(n * step, step, LONG, BS);
+            let wanted = ahead.observe(n * step, step, LONG, BS, READAHEAD_BLOCKS);
             for block in wanted {
                 assert!(block * u64::from(BS) < (n + 1) * step + (READAHEAD_BLOCKS + 1) * u64::from(BS));
                 asked.push(block);
@@ -92,11 +100,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_read_ahead_where_nothing_may_be() {
+        let mut ahead = Readahead::default();
+        for n in 0..100u64 {
+            assert!(ahead.observe(n << 20, 1 << 20, LONG, BS, 0).is_empty());
+        }
+        assert!(ahead.is_stream(), "but it is seen what it is");
+    }
+
+    #[test]
     fn random_reads_ask_for_nothing() {
         let mut ahead = Readahead::default();
         for n in 1..100u64 {
             let offset = (n * 7_919) % 97 * (1 << 30);
-            assert!(ahead.observe(offset, 4096, LONG, BS).is_empty(), "{n}");
+            assert!(ahead.observe(offset, 4096, LONG, BS, READAHEAD_BLOCKS).is_empty(), "{n}");
         }
     }
 
@@ -104,7 +121,8 @@ mod tests {
     fn the_end_of_the_file_bounds_the_window() {
         let mut ahead = Readahead::default();
         let len = u64::from(BS) * 2 + 1;
-        let asked: Vec<u64> = (0..20).flat_map(|n| ahead.observe(n << 19, 1 << 19, len, BS)).collect();
+        let asked: Vec<u64> =
+            (0..20).flat_map(|n| ahead.observe(n << 19, 1 << 19, len, BS, READAHEAD_BLOCKS)).collect();
         assert_eq!(asked, [1, 2]);
     }
 
@@ -113,8 +131,11 @@ mod tests {
         let mut ahead = Readahead::default();
         let step = 128 << 10;
         let order = [1u64, 0, 3, 2, 5, 4, 7, 6, 9, 8];
-        let asked: u64 =
-            order.iter().map(|n| ahead.observe(n * step, step, LONG, BS)).map(|r| r.end - r.start).sum();
+        let asked: u64 = order
+            .iter()
+            .map(|n| ahead.observe(n * step, step, LONG, BS, READAHEAD_BLOCKS))
+            .map(|r| r.end - r.start)
+            .sum();
         assert!(asked >= 1);
         assert!(ahead.window() >= 1);
     }
@@ -122,8 +143,8 @@ mod tests {
     #[test]
     fn huge_offsets_break_nothing() {
         let mut ahead = Readahead::default();
-        ahead.observe(u64::MAX - 3, 10, u64::MAX, BS);
-        ahead.observe(u64::MAX - 3, 10, u64::MAX, 0);
-        ahead.observe(0, u64::MAX, u64::MAX, BS);
+        ahead.observe(u64::MAX - 3, 10, u64::MAX, BS, READAHEAD_BLOCKS);
+        ahead.observe(u64::MAX - 3, 10, u64::MAX, 0, READAHEAD_BLOCKS);
+        ahead.observe(0, u64::MAX, u64::MAX, BS, READAHEAD_BLOCKS);
     }
 }

@@ -3,8 +3,8 @@
 
 use futures::future::{Either, select};
 use std::time::Duration;
-use zest_types::limits::{OBJECT_RETRIES, OBJECT_TIMEOUT_MS};
-use zest_world::{BoxFuture, ObjectError, World};
+use zest_world::objects::Manners;
+use zest_world::{BoxFuture, Clock, ObjectError, World};
 
 const FIRST_MS: u64 = 100;
 const MOST_MS: u64 = 30_000;
@@ -18,26 +18,21 @@ pub struct Asker {
     pub subject: u64,
 }
 
-/// Makes a request until it succeeds, fails for good, or was tried `OBJECT_RETRIES` times. A try without an answer
-/// is dropped after `OBJECT_TIMEOUT_MS`, and counts as one that may succeed later.
+/// Makes a request until it succeeds, fails for good, or was tried again as often as the store's [`Manners`] say. A
+/// try without an answer is dropped in time, and counts as one that may succeed later.
 pub async fn retrying<T>(
     world: World,
     asker: Asker,
     key: String,
     request: impl Fn(&World, &str) -> BoxFuture<'static, Result<T, ObjectError>>,
 ) -> Result<T, ObjectError> {
+    let manners = world.objects.manners();
     let mut tries = 0;
     loop {
         tries += 1;
-        let limit = world.clock.sleep(Duration::from_millis(OBJECT_TIMEOUT_MS));
-        let answer = match select(request(&world, &key), limit).await {
-            Either::Left((answer, _)) => answer,
-            Either::Right(_) => {
-                Err(ObjectError::Transient { key: key.clone(), why: "no answer in time".into() })
-            }
-        };
+        let answer = in_time(&world, &manners, &key, request(&world, &key)).await;
         let wait = match &answer {
-            Err(error) if error.is_transient() => backoff(tries, world.chance.next_u64()),
+            Err(error) if error.is_transient() => backoff(tries, manners.retries, world.chance.next_u64()),
             _ => None,
         };
         let Some(wait) = wait else { return answer };
@@ -46,11 +41,39 @@ pub async fn retrying<T>(
     }
 }
 
+/// One try, given up when there is no answer in time.
+pub async fn in_time<T>(
+    world: &World,
+    manners: &Manners,
+    key: &str,
+    request: BoxFuture<'static, Result<T, ObjectError>>,
+) -> Result<T, ObjectError> {
+    match manners.keeps_time {
+        true => request.await,
+        false => within(&*world.clock, manners.timeout, key, request).await,
+    }
+}
+
+/// A request that is given up after this long.
+pub(crate) async fn within<T>(
+    clock: &dyn Clock,
+    limit: Duration,
+    key: &str,
+    request: BoxFuture<'static, Result<T, ObjectError>>,
+) -> Result<T, ObjectError> {
+    match select(request, clock.sleep(limit)).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(_) => {
+            Err(ObjectError::Transient { key: key.into(), why: format!("no answer within {limit:?}") })
+        }
+    }
+}
+
 /// How long to wait after try number `tries` (from 1) failed, or `None` when it was the last one. Doubles up to
 /// half a minute; the upper half is chance, so that clients do not come back all at once.
 #[must_use]
-pub fn backoff(tries: u32, chance: u64) -> Option<Duration> {
-    if tries >= OBJECT_RETRIES {
+pub fn backoff(tries: u32, retries: u32, chance: u64) -> Option<Duration> {
+    if tries > retries {
         return None;
     }
     let full = FIRST_MS.saturating_mul(1 << tries.clamp(1, 20)).min(MOST_MS);
@@ -64,11 +87,12 @@ mod tests {
 
     #[test]
     fn waits_grow_within_bounds_and_end() {
-        assert_eq!(backoff(1, 0), Some(Duration::from_millis(100)));
-        assert_eq!(backoff(1, 100), Some(Duration::from_millis(200)));
-        let low: Vec<_> = (1..OBJECT_RETRIES).map(|tries| backoff(tries, 0).unwrap()).collect();
+        assert_eq!(backoff(1, 10, 0), Some(Duration::from_millis(100)));
+        assert_eq!(backoff(1, 10, 100), Some(Duration::from_millis(200)));
+        let low: Vec<_> = (1..=10).map(|tries| backoff(tries, 10, 0).unwrap()).collect();
         assert!(low.is_sorted());
-        assert!((1..OBJECT_RETRIES).all(|t| backoff(t, u64::MAX).unwrap() <= Duration::from_millis(MOST_MS)));
-        assert_eq!(backoff(OBJECT_RETRIES, 7), None);
+        assert!((1..=10).all(|t| backoff(t, 10, u64::MAX).unwrap() <= Duration::from_millis(MOST_MS)));
+        assert_eq!(backoff(11, 10, 7), None);
+        assert_eq!(backoff(1, 0, 7), None);
     }
 }

@@ -52,7 +52,7 @@ fn server(answer: &str) -> (objects::Store, std::thread::JoinHandle<Option<Asked
     let mut settings = Settings::new("vol", "u", "s3", &bucket);
     settings.access_key = "the-key".into();
     settings.secret_key = "the-secret".into();
-    (objects::open(&settings).unwrap(), asked)
+    (objects::open(&settings, objects::PATIENCE).unwrap(), asked)
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {

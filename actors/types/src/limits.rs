@@ -100,7 +100,7 @@ pub const PART_SIZE: u32 = 16 << 10;
 pub const PART_SHARE: u32 = 4;
 /// Blocks of which is remembered how much was fetched in parts.
 pub const APPETITES: usize = 16_384;
-/// Puts under way at once.
+/// Puts under way at once, by default.
 pub const UPLOADS: usize = 20;
 /// Blocks under way at once from files to the staging disk.
 pub const STAGING_PUTS: usize = 64;
@@ -119,8 +119,10 @@ pub const STAGED_OBJECT_MAX: u64 = 20 << 20;
 pub const STAGING_REST_MS: u64 = 5_000;
 /// A delay and an hour of the day hold staged blocks back no longer than this, seconds.
 pub const STAGING_AGE_SECS: u64 = 86_400;
-/// Gets under way at once.
+/// Gets under way at once, by default.
 pub const DOWNLOADS: usize = 64;
+/// Puts, and gets, under way at once that a user may ask for.
+pub const TRANSFERS: usize = 1000;
 /// Recent gets of one kind whose times are remembered.
 pub const PACE_KEPT: usize = 128;
 /// One get in this many may be asked for a second time because the first is late.
@@ -131,19 +133,19 @@ pub const HEDGE_BURST: u32 = 4;
 pub const HEDGE_AFTER_MS: u64 = 10;
 /// Bytes of gets under way at once.
 pub const FETCHING: u64 = 256 << 20;
-/// Tries of one object request before it fails.
+/// How often an object request that failed for now is tried again, by default.
 pub const OBJECT_RETRIES: u32 = 10;
 /// Tries of an object whose bytes are not those of its block, before it counts as damaged.
 pub const DAMAGED_TRIES: u32 = 3;
 /// How often a block that a fresh slice list names and the store does not have is looked for again, where another
 /// client may be about to store it.
 pub const MISSING_LOOKS: u32 = 5;
-/// One try of an object request is given up after this long, milliseconds.
+/// One try of an object request is given up after this long, by default, milliseconds.
 pub const OBJECT_TIMEOUT_MS: u64 = 60_000;
 /// A put to a store that is not to be reached is tried again for this long, milliseconds; then its write is lost, and
 /// the file's next fsync says so.
 pub const UPLOAD_PATIENCE_MS: u64 = 30 * 60_000;
-/// Blocks one open file may read ahead.
+/// Blocks one open file may read ahead, by default.
 pub const READAHEAD_BLOCKS: u64 = 8;
 /// Prefetches that may wait for their turn; more are forgotten.
 pub const PREFETCHES: usize = 64;
@@ -244,6 +246,6 @@ const _: () = {
     assert!(KERNEL_BEATS < SESSION_BEATS);
     assert!(BLOCK_SIZE_RANGE.0.is_multiple_of(CACHE_PART) && CACHE_MAPPED > CACHE_PART);
     assert!(CACHE_BATCH <= CACHE_QUEUE && BLOCK_SIZE_RANGE.1 as u64 <= CACHE_BATCH);
-    assert!(UPLOADS < MAILBOX && DOWNLOADS < MAILBOX && STAGING_PUTS < MAILBOX);
+    assert!(UPLOADS <= TRANSFERS && DOWNLOADS <= TRANSFERS && TRANSFERS < MAILBOX && STAGING_PUTS < MAILBOX);
     assert!(STAGED_OBJECT_MAX > BLOCK_SIZE_RANGE.1 as u64 && STAGING_SEGMENT > STAGED_OBJECT_MAX);
 };

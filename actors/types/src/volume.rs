@@ -193,6 +193,13 @@ impl Settings {
         Ok(())
     }
 
+    /// What each client may upload and download, Mbit/s; 0 is no limit.
+    #[must_use]
+    pub fn bandwidth(&self) -> (u64, u64) {
+        let limit = |name| self.others.get(name).and_then(Value::as_u64).unwrap_or(0);
+        (limit("UploadLimit"), limit("DownloadLimit"))
+    }
+
     /// How blocks are compressed.
     pub fn compression(&self) -> Result<Compression, SettingsError> {
         let unknown = || SettingsError::Unsupported(format!("compression {:?}", self.compression));

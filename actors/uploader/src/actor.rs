@@ -111,6 +111,13 @@ impl UploaderActor {
         }
     }
 
+    /// At most so many puts are under way at once. To be said before anything else.
+    #[must_use]
+    pub fn with_uploads(mut self, uploads: usize) -> UploaderActor {
+        self.queue = UploadQueue::new(self.names.block_size, uploads);
+        self
+    }
+
     /// Blocks are staged first.
     #[must_use]
     pub fn with_staging(mut self, staging: Option<Arc<Staging>>) -> UploaderActor {

@@ -2,13 +2,12 @@
 //! reached for very long. A store that is away for some minutes costs writers time and nothing else.
 
 use bytes::Bytes;
-use futures::future::{Either, select};
 use std::sync::Arc;
 use std::time::Duration;
 use zest_data::codec::{self, BlockCodec};
-use zest_data::retry::Asker;
+use zest_data::retry::{Asker, in_time};
 use zest_types::Errno;
-use zest_types::limits::{OBJECT_TIMEOUT_MS, UPLOAD_PATIENCE_MS};
+use zest_types::limits::UPLOAD_PATIENCE_MS;
 use zest_world::{ObjectError, World};
 
 const FIRST_MS: u64 = 100;
@@ -40,32 +39,31 @@ pub(crate) async fn encoded(
     })
 }
 
-/// Stores an object. A try without an answer is dropped after `OBJECT_TIMEOUT_MS`; failures that may pass are
-/// repeated for `UPLOAD_PATIENCE_MS`.
+/// Stores an object. A try without an answer is dropped in time; failures that may pass are repeated for
+/// `UPLOAD_PATIENCE_MS`, however often that is.
 pub(crate) async fn put_patiently(
     world: World,
     asker: Asker,
     key: String,
     body: Bytes,
 ) -> Result<(), ObjectError> {
-    let (mut tries, mut waited) = (0u32, 0);
+    let manners = world.objects.manners();
+    let (mut tries, mut waited) = (0u32, Duration::ZERO);
+    let patience = Duration::from_millis(UPLOAD_PATIENCE_MS);
     loop {
         tries = tries.saturating_add(1);
-        let limit = world.clock.sleep(Duration::from_millis(OBJECT_TIMEOUT_MS));
-        let answer = match select(world.objects.put(&key, body.clone()), limit).await {
-            Either::Left((answer, _)) => answer,
-            Either::Right(_) => {
-                waited += OBJECT_TIMEOUT_MS;
-                Err(ObjectError::Transient { key: key.clone(), why: "no answer in time".into() })
-            }
-        };
+        let begun = world.clock.mono();
+        let answer = in_time(&world, &manners, &key, world.objects.put(&key, body.clone())).await;
+        // Waiting for one's turn is no fault of the store.
+        waited += world.clock.mono().saturating_sub(begun).min(manners.timeout);
         match answer {
-            Err(error) if error.is_transient() && waited < UPLOAD_PATIENCE_MS => {
+            Err(error) if error.is_transient() && waited < patience => {
                 world.tell(asker.actor, "retry", asker.subject, u64::from(tries));
                 let full = (FIRST_MS << tries.min(10)).min(MOST_MS);
                 let wait = full / 2 + world.chance.next_u64() % (full / 2 + 1);
+                let wait = Duration::from_millis(wait);
                 waited += wait;
-                world.clock.sleep(Duration::from_millis(wait)).await;
+                world.clock.sleep(wait).await;
             }
             answer => return answer,
         }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_data::{BlockCodec, BlockId, BlockNames, BlockSink, Handover, SealReason};
+use zest_types::limits::UPLOADS;
 use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
 use zest_uploader::staging::{Bounds, Hours, Patience, Tally};
 use zest_uploader::{Commits, Drain, DrainAll, HandOver, Outcomes, Staging, StagingOptions, UploaderActor};
@@ -101,6 +102,7 @@ impl Scene {
             below: 0,
             patience: Patience::default(),
             bounds: Bounds { bytes: 8 << 20, keep_free: 0, segment: 256 << 10 },
+            uploads: UPLOADS,
         }
     }
 

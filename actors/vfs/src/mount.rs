@@ -12,6 +12,7 @@ use crate::slow::Task;
 use actix::{Actor, Addr};
 use std::sync::Arc;
 use std::time::Duration;
+use zest_cache::flights::Bounds;
 use zest_cache::{CacheActor, MemoryTier};
 use zest_data::{BlockCodec, BlockNames, Budget};
 use zest_metadata::{Engine, MetaCore, MetadataActor, OpenFiles, Views, VolumeRules, session};
@@ -60,6 +61,15 @@ pub struct Options {
     pub cache_disks: CacheDisks,
     /// How cache files are kept; the block size is the volume's.
     pub cache: zest_cache::disk::Settings,
+    /// Puts under way at once.
+    pub max_uploads: usize,
+    /// Gets under way at once.
+    pub max_downloads: usize,
+    /// Bytes a handle may read ahead, in whole blocks; [`limits::READAHEAD_BLOCKS`] blocks where nothing is said.
+    pub readahead: Option<u64>,
+    /// Blocks that are fetched whole at once because parts of them were wanted again and again; any number where
+    /// nothing is said.
+    pub prefetch: Option<usize>,
     /// The session record, JSON.
     pub session_info: Vec<u8>,
     /// Encodes and decodes the volume's objects. Without one it is made from the settings, which works unless their
@@ -82,6 +92,10 @@ impl Default for Options {
             memory_cache: 256 << 20,
             cache_disks: CacheDisks::default(),
             cache: zest_cache::disk::Settings::default(),
+            max_uploads: limits::UPLOADS,
+            max_downloads: limits::DOWNLOADS,
+            readahead: None,
+            prefetch: None,
             session_info: b"{}".to_vec(),
             codec: None,
             staging: None,
@@ -159,13 +173,20 @@ pub async fn mount(
         session,
         acl: settings.enable_acl,
         staging: options.staging.clone(),
+        readahead: readahead(settings, options),
     }));
     mistrust_numbers(&shared, &core);
-    start_actors(&shared, &core, codec, stage).await?;
+    start_actors(&shared, &core, codec, options, stage).await?;
     if !options.read_only {
         shared.fetch_ids().await?;
     }
     Ok(Mount { vfs: Vfs::new(shared), core, engine, session })
+}
+
+/// Blocks that a handle may read ahead.
+fn readahead(settings: &Settings, options: &Options) -> u64 {
+    let block = u64::from(settings.block_size().max(1));
+    options.readahead.map_or(limits::READAHEAD_BLOCKS, |bytes| bytes / block)
 }
 
 fn names(settings: &Settings) -> BlockNames {
@@ -207,14 +228,21 @@ async fn start_actors(
     shared: &Arc<Shared>,
     core: &Arc<MetaCore>,
     codec: Arc<BlockCodec>,
+    options: &Options,
     stage: &dyn Stage,
 ) -> Result<(), Errno> {
     let core = Arc::clone(core);
     let metadata = begin(stage, Role::Metadata, move || MetadataActor::new(core)).await?;
     let state = Arc::clone(shared);
     let decoder = Arc::clone(&codec);
+    let bounds =
+        Bounds { running: options.max_downloads, bytes: limits::FETCHING, prefetches: limits::PREFETCHES };
+    let (prefetch, uploads) = (options.prefetch, options.max_uploads);
     let cache = begin(stage, Role::Data, move || {
-        CacheActor::new(state.world.clone(), Arc::clone(&state.tier), decoder).on_disk(state.disk.clone())
+        CacheActor::new(state.world.clone(), Arc::clone(&state.tier), decoder)
+            .on_disk(state.disk.clone())
+            .with(Arc::default(), bounds)
+            .growing(prefetch)
     })
     .await?;
     if let Some(staging) = shared.staging.clone() {
@@ -227,6 +255,7 @@ async fn start_actors(
         let outcomes: Arc<dyn Outcomes> = Arc::clone(&state) as _;
         let sink = disks::sink(&state);
         UploaderActor::new(state.world.clone(), state.names.clone(), codec, commits, outcomes, sink)
+            .with_uploads(uploads)
             .with_staging(state.staging.clone())
     })
     .await?;

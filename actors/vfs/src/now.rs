@@ -123,7 +123,8 @@ impl Shared {
         let ino = handle.file.ino;
         let Some(length) = self.attr(ino).map(|attr| attr.length) else { return };
         let block_size = self.names.block_size;
-        let wanted = handle.readahead.lock().observe(offset, u64::from(size), length, block_size);
+        let wanted =
+            handle.readahead.lock().observe(offset, u64::from(size), length, block_size, self.readahead);
         let Some(links) = self.links.get() else { return };
         for number in wanted {
             let start = number * u64::from(block_size);

@@ -89,6 +89,8 @@ pub struct Shared {
     pub acl: bool,
     /// Blocks that wait on a local disk.
     pub staging: Option<Arc<Staging>>,
+    /// Blocks that a handle may read ahead.
+    pub readahead: u64,
     /// Set once all actors run.
     pub links: OnceLock<Links>,
     /// Set by whoever removes the data of deleted files.
@@ -147,6 +149,8 @@ pub struct Parts {
     pub acl: bool,
     /// See [`Shared::staging`].
     pub staging: Option<Arc<Staging>>,
+    /// See [`Shared::readahead`].
+    pub readahead: u64,
 }
 
 impl Shared {
@@ -175,6 +179,7 @@ impl Shared {
             session: parts.session,
             acl: parts.acl,
             staging: parts.staging,
+            readahead: parts.readahead,
             links: OnceLock::new(),
             on_deleted: OnceLock::new(),
             on_crowded: Arc::default(),

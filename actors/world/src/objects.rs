@@ -3,6 +3,8 @@
 use crate::BoxFuture;
 use bytes::Bytes;
 use std::ops::Range;
+use std::time::Duration;
+use zest_types::limits::{OBJECT_RETRIES, OBJECT_TIMEOUT_MS};
 
 /// Why an object request failed. Texts name the key.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -50,6 +52,26 @@ pub struct ObjectMeta {
     pub modified: i64,
 }
 
+/// How requests to a store are made. The store says so, since whoever stands in front of it may know better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manners {
+    /// A try without an answer is given up after this long.
+    pub timeout: Duration,
+    /// The store itself does that, and knows when the try began; otherwise the caller does.
+    pub keeps_time: bool,
+    /// How often a request that failed for now is tried again.
+    pub retries: u32,
+    /// What is late may be asked for a second time.
+    pub hedge: bool,
+}
+
+impl Default for Manners {
+    fn default() -> Manners {
+        let timeout = Duration::from_millis(OBJECT_TIMEOUT_MS);
+        Manners { timeout, keeps_time: false, retries: OBJECT_RETRIES, hedge: true }
+    }
+}
+
 /// An object store. One try a call: retries are the caller's decision.
 pub trait Objects: Send + Sync {
     /// Stores an object, whole; replaces one of the same key. When this is `Ok` the object survives a crash of
@@ -67,4 +89,8 @@ pub trait Objects: Send + Sync {
         after: &str,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>>;
+    /// How callers make their requests.
+    fn manners(&self) -> Manners {
+        Manners::default()
+    }
 }

@@ -22,7 +22,7 @@ const SWITCH: bool = false;
 const VALUE: bool = true;
 
 /// Name, whether a value follows, and what becomes of it.
-const OPTIONS: [(&str, bool, Fate); 42] = [
+const OPTIONS: [(&str, bool, Fate); 33] = [
     ("no-syslog", SWITCH, Needless),
     ("no-usage-report", SWITCH, Needless),
     ("force", SWITCH, Needless),
@@ -39,13 +39,6 @@ const OPTIONS: [(&str, bool, Fate); 42] = [
     ("disable-transparent-hugepage", SWITCH, Tuning),
     ("max-fuse-io", VALUE, Tuning),
     ("prefix-internal", SWITCH, Tuning),
-    ("get-timeout", VALUE, Tuning),
-    ("put-timeout", VALUE, Tuning),
-    ("io-retries", VALUE, Tuning),
-    ("max-uploads", VALUE, Tuning),
-    ("max-downloads", VALUE, Tuning),
-    ("max-readahead", VALUE, Tuning),
-    ("prefetch", VALUE, Tuning),
     ("cache-mode", VALUE, Tuning),
     ("cache-large-write", SWITCH, Needless),
     ("cache-scan-interval", VALUE, Needless),
@@ -55,8 +48,6 @@ const OPTIONS: [(&str, bool, Fate); 42] = [
     ("log-id", VALUE, Tuning),
     ("max-deletes", VALUE, Tuning),
     ("atime-mode", VALUE, Refused(&["noatime"], "access times are not kept")),
-    ("upload-limit", VALUE, Refused(&["0"], "there are no bandwidth limits yet")),
-    ("download-limit", VALUE, Refused(&["0"], "there are no bandwidth limits yet")),
     ("root-squash", VALUE, Refused(&[], "users are not mapped")),
     ("all-squash", VALUE, Refused(&[], "users are not mapped")),
     ("umask", VALUE, Refused(&[], "a program's own umask holds")),
@@ -145,7 +136,7 @@ mod tests {
         assert!(judge("x --atime-mode noatime").is_ok());
         for (bad, word) in [
             ("x --atime-mode relatime", "access times"),
-            ("x --upload-limit 100", "bandwidth"),
+            ("x --umask 022", "umask"),
             ("x --max-deletes 0", "--max-deletes"),
             ("x --root-squash 1:1", "mapped"),
         ] {

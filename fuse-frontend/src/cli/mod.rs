@@ -19,6 +19,7 @@ mod quota;
 mod restore;
 mod staging;
 mod status;
+mod traffic;
 mod umount;
 mod units;
 mod version;

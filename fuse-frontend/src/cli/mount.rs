@@ -4,6 +4,7 @@ use super::cache::CacheArgs;
 use super::compat::Compat;
 use super::metrics::MetricsArgs;
 use super::staging::StagingArgs;
+use super::traffic::TrafficArgs;
 use super::{Global, block_on, format, meta_url, units, version};
 use crate::door::{DoorOptions, Ttl};
 use crate::meta_url::MetaUrl;
@@ -110,6 +111,8 @@ pub(super) struct MountArgs {
     record: Option<PathBuf>,
     #[command(flatten)]
     staging: StagingArgs,
+    #[command(flatten)]
+    traffic: TrafficArgs,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
@@ -255,6 +258,7 @@ impl MountArgs {
             negative: self.negative_entry_cache.unwrap_or(long.negative),
         };
         let cache = self.cache.plan();
+        let traffic = self.traffic.plan();
         Plan {
             url,
             options: zest_vfs::Options {
@@ -270,11 +274,16 @@ impl MountArgs {
                 cache_disks: usual.cache_disks,
                 codec: None,
                 staging: None,
+                max_uploads: traffic.uploads,
+                max_downloads: traffic.downloads,
+                readahead: traffic.readahead,
+                prefetch: traffic.prefetch,
                 session_info: session_info(&point),
             },
             point,
             subdir,
-            staging: self.staging.plan(self.cache.given()),
+            staging: self.staging.plan(self.cache.given(), traffic.uploads),
+            traffic: traffic.traffic,
             cache,
             force_unsafe_engine: self.force_unsafe_engine,
             check_storage: self.check_storage,

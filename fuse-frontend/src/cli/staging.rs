@@ -60,7 +60,7 @@ impl StagingArgs {
     }
 
     /// What is to be staged where. Without --writeback what an earlier mount left is finished.
-    pub(super) fn plan(&self, cache_dir: Option<&str>) -> StagingPlan {
+    pub(super) fn plan(&self, cache_dir: Option<&str>, uploads: usize) -> StagingPlan {
         let usual = Bounds::default();
         StagingPlan {
             dirs: directories(cache_dir),
@@ -72,6 +72,7 @@ impl StagingArgs {
                 longest: self.upload_delay.max(Duration::from_secs(STAGING_AGE_SECS)),
             },
             bounds: Bounds { bytes: self.staging_size.unwrap_or(usual.bytes), ..usual },
+            uploads,
         }
     }
 }
@@ -93,11 +94,12 @@ mod tests {
 
     #[test]
     fn options_of_the_write_back_mode() {
-        let plan = parse("x").plan(Some("/a:/b"));
+        let plan = parse("x").plan(Some("/a:/b"), 7);
         assert!(!plan.stage && plan.patience.delay.is_zero() && plan.patience.hours.is_none());
+        assert_eq!(plan.uploads, 7);
         assert_eq!(plan.dirs, [PathBuf::from("/a"), PathBuf::from("/b")]);
         let plan = parse("x --writeback --upload-delay 1m --upload-hours 22,5 --writeback-threshold-size 4K")
-            .plan(None);
+            .plan(None, 20);
         assert!(plan.stage && plan.below == 4096 && plan.dirs.len() == 1);
         assert_eq!(plan.patience.delay, Duration::from_secs(60));
         assert_eq!(plan.patience.hours.map(|hours| (hours.from, hours.to)), Some((22, 5)));

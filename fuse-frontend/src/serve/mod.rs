@@ -10,6 +10,7 @@ mod flush;
 mod info;
 mod staging;
 pub mod subdir;
+mod traffic;
 mod warmup;
 mod watch;
 
@@ -17,6 +18,7 @@ pub use cache::CachePlan;
 pub use doors::DoorKind;
 pub use figures::{Figure, Kind};
 pub use staging::StagingPlan;
+pub use traffic::bytes_a_second;
 
 use crate::control::{self, Listener, Serving};
 use crate::door::{Device, Door, DoorOptions, Kernel, capabilities, watch_waiters};
@@ -35,6 +37,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
+use traffic::Limits;
+use zest_data::Traffic;
 use zest_host::{Arbiters, Role};
 use zest_metadata::Engine;
 use zest_types::volume::Settings;
@@ -59,6 +63,8 @@ pub struct Plan {
     pub force_unsafe_engine: bool,
     /// Blocks that wait on a local disk.
     pub staging: StagingPlan,
+    /// How the traffic with the object store is limited.
+    pub traffic: Traffic,
     /// The object store is tried first.
     pub check_storage: bool,
     /// Which door.
@@ -171,7 +177,8 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let (volume, findings) = open(&arbiters, &mut plan)?;
     plan.options.codec = Some(volume.codec()?);
     plan.options.cache_disks = cache::disks(&plan.cache, &volume.settings);
-    let world = volume.world()?;
+    let patience = plan.traffic.get_timeout.max(plan.traffic.put_timeout);
+    let (world, limits) = Limits::begin(volume.world_within(patience)?, plan.traffic, &volume.settings);
     if plan.check_storage {
         try_store(&arbiters, &volume, &world)?;
     }
@@ -205,7 +212,7 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let session = ending::run_door(session, events.clone())?;
     let listener = Listener::start(&names(&plan), Arc::new(me));
     measure(&mut plan, &volume, &mount);
-    watch(&arbiters, &volume, &mount, &plan, findings, events.clone());
+    watch(&arbiters, &volume, (&mount, limits), &plan, findings, events.clone());
     let end = ending::End { heard, events, mount: &mount, arbiters: &arbiters, point: &plan.point };
     let ended = match ready(&volume.settings.name) {
         Ok(()) => end.wait(),
@@ -309,7 +316,7 @@ fn try_store(arbiters: &Arbiters, volume: &Volume, world: &zest_world::World) ->
 fn watch(
     arbiters: &Arbiters,
     volume: &Volume,
-    mount: &Arc<Mount>,
+    (mount, limits): (&Arc<Mount>, Limits),
     plan: &Plan,
     told: Vec<Finding>,
     events: mpsc::Sender<ending::Event>,
@@ -321,6 +328,7 @@ fn watch(
         url: plan.url.clone(),
         backing: volume.backing.clone(),
         mount: Arc::downgrade(mount),
+        limits,
         settings: volume.stored.clone(),
         told,
         forced: plan.force_unsafe_engine,

@@ -25,6 +25,8 @@ pub struct StagingPlan {
     pub patience: Patience,
     /// How much may wait.
     pub bounds: Bounds,
+    /// Uploads under way at once.
+    pub uploads: usize,
 }
 
 /// The file systems that forget everything when the power goes.
@@ -105,6 +107,7 @@ fn begin(
         below: plan.below,
         patience: plan.patience,
         bounds: plan.bounds,
+        uploads: plan.uploads,
     };
     Staging::open(world.clone(), options)
 }

@@ -2,6 +2,7 @@
 //! settings has it now, and may its server still be trusted? What follows is done by the mount.
 
 use super::ending::Event;
+use super::traffic::Limits;
 use crate::meta_url::MetaUrl;
 use crate::safety::{Finding, Verdict, Weight, verdict};
 use crate::volume::{Backing, VolumeError};
@@ -18,6 +19,8 @@ pub(super) struct Watch {
     pub(super) url: MetaUrl,
     pub(super) backing: Backing,
     pub(super) mount: Weak<Mount>,
+    /// The limits of its traffic.
+    pub(super) limits: Limits,
     /// Settings the mount works by, as they are stored.
     pub(super) settings: Settings,
     /// What was said of the server already.
@@ -56,6 +59,7 @@ impl Watch {
             Standing::Changed(new) => {
                 tracing::info!("{}: the settings of the volume were changed", self.url);
                 mount.take_settings(&new);
+                self.limits.take(&new);
                 self.settings = *new;
                 true
             }

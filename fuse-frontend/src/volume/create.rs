@@ -100,7 +100,7 @@ pub async fn create(url: &MetaUrl, settings: &Settings, how: Creation) -> Result
             std::fs::create_dir_all(&bucket).map_err(|error| VolumeError::Place { url: bucket, error })?;
         }
     }
-    let store = Arc::new(open_store(url, settings)?);
+    let store = Arc::new(open_store(url, settings, zest_host::objects::PATIENCE)?);
     if how.check {
         check_store(url, settings, &store).await?;
     }

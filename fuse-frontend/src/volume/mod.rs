@@ -16,6 +16,7 @@ pub use error::VolumeError;
 use crate::meta_url::MetaUrl;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use zest_data::BlockCodec;
 use zest_host::objects::{self, Store};
 use zest_host::secrets;
@@ -71,7 +72,12 @@ impl Volume {
 
     /// Opens the store of the volume's objects, and gives the world with it.
     pub fn world(&self) -> Result<World, VolumeError> {
-        let store = open_store(&self.url, &self.settings)?;
+        self.world_within(objects::PATIENCE)
+    }
+
+    /// The same, where a request over a network may take so long.
+    pub fn world_within(&self, patience: Duration) -> Result<World, VolumeError> {
+        let store = open_store(&self.url, &self.settings, patience)?;
         Ok(World { objects: Arc::new(store), ..self.world.clone() })
     }
 
@@ -95,7 +101,7 @@ fn is_directory(settings: &Settings) -> bool {
 /// Opens the store that settings name. A directory of objects beside the records wins over the path that is
 /// written in the settings when it holds this very volume: a volume that was moved, or copied, must not reach
 /// into the place it came from.
-pub fn open_store(url: &MetaUrl, settings: &Settings) -> Result<Store, VolumeError> {
+pub fn open_store(url: &MetaUrl, settings: &Settings, patience: Duration) -> Result<Store, VolumeError> {
     let wrong = |error| VolumeError::Store { url: url.to_string(), error };
     let one = is_directory(settings) && settings.shards <= 1;
     let beside = url.local().map(|place| place.objects()).filter(|_| one);
@@ -111,7 +117,7 @@ pub fn open_store(url: &MetaUrl, settings: &Settings) -> Result<Store, VolumeErr
     }
     // MinIO is S3 with the bucket in the path, which is how an address with a path is read anyway.
     let storage = if settings.storage == "minio" { "s3".into() } else { settings.storage.clone() };
-    objects::open(&Settings { storage, ..settings.clone() }).map_err(wrong)
+    objects::open(&Settings { storage, ..settings.clone() }, patience).map_err(wrong)
 }
 
 fn same(one: &Path, other: &Path) -> bool {

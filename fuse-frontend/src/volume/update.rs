@@ -88,7 +88,7 @@ pub async fn update(
     }
     if check && store_of(&old) != store_of(&new) {
         stays_beside(url, &new)?;
-        check_store(url, &new, &Arc::new(open_store(url, &new)?)).await?;
+        check_store(url, &new, &Arc::new(open_store(url, &new, zest_host::objects::PATIENCE)?)).await?;
     }
     let mut changes = ChangeSet {
         expect: vec![Expect::Same(Key::Setting, before)],

@@ -16,8 +16,12 @@ use bucket::Bucket;
 use object_store::local::LocalFileSystem;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use zest_types::limits;
 use zest_types::volume::Settings;
+
+/// How long a request may take, where nothing else is said.
+pub const PATIENCE: Duration = Duration::from_millis(limits::OBJECT_TIMEOUT_MS);
 
 /// Why an object store can't be opened. Each text names the thing and the remedy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -55,11 +59,11 @@ pub fn buckets(settings: &Settings) -> Result<Vec<String>, OpenError> {
 }
 
 /// Opens the store that the settings name; their secrets must be in plain text. Speaks to nobody yet, but
-/// directories must exist.
-pub fn open(settings: &Settings) -> Result<Store, OpenError> {
+/// directories must exist. A request over a network is given up after `patience`.
+pub fn open(settings: &Settings, patience: Duration) -> Result<Store, OpenError> {
     let all = buckets(settings)?.into_iter().map(|bucket| match settings.storage.as_str() {
         "" | "file" => open_bucket(Path::new(&bucket)),
-        "s3" => s3::open(settings, &bucket),
+        "s3" => s3::open(settings, &bucket, patience),
         "mem" => Ok(Bucket::memory()),
         other => Err(OpenError::Kind(other.into())),
     });
@@ -106,7 +110,7 @@ mod tests {
         settings.shards = 3;
         assert_eq!(buckets(&settings).unwrap(), ["/x/jfs-0/", "/x/jfs-1/", "/x/jfs-2/"]);
         settings.bucket = "/x/jfs/".into();
-        let error = open(&settings).err().unwrap().to_string();
+        let error = open(&settings, PATIENCE).err().unwrap().to_string();
         assert!(error.contains("/x/jfs/") && error.contains("%d"), "{error}");
     }
 }

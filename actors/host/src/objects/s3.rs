@@ -1,9 +1,9 @@
 //! S3 and what speaks it. Retries are made above, so that they are counted once; here every request has one try
-//! and 60 seconds.
+//! and a bounded time.
 
 use super::bucket::{Bucket, Traits};
 use super::endpoint::Endpoint;
-use super::{OpenError, errors};
+use super::{OpenError, PATIENCE, errors};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::signer::Signer;
@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use zest_types::volume::Settings;
 
-const REQUEST: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Longer than a signature and its request need.
 const SIGNED_FOR: Duration = Duration::from_secs(300);
@@ -26,9 +25,9 @@ fn endpoint(bucket: &str) -> Result<Endpoint, OpenError> {
     Endpoint::parse(bucket, &environment).map_err(broken)
 }
 
-fn client(endpoint: &Endpoint) -> ClientOptions {
+fn client(endpoint: &Endpoint, patience: Duration) -> ClientOptions {
     let options = ClientOptions::new()
-        .with_timeout(REQUEST)
+        .with_timeout(patience)
         .with_connect_timeout(CONNECT)
         .with_pool_max_idle_per_host(zest_types::limits::DOWNLOADS)
         .with_allow_http(endpoint.is_plain())
@@ -67,22 +66,27 @@ fn credentials(settings: &Settings) -> AmazonS3Builder {
     }
 }
 
-fn build(settings: &Settings, bucket: &str, endpoint: &Endpoint) -> Result<AmazonS3, OpenError> {
+fn build(
+    settings: &Settings,
+    bucket: &str,
+    endpoint: &Endpoint,
+    patience: Duration,
+) -> Result<AmazonS3, OpenError> {
     // Fails when it was done before, and then there is nothing to do.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let retry = RetryConfig { max_retries: 0, retry_timeout: REQUEST, ..RetryConfig::default() };
+    let retry = RetryConfig { max_retries: 0, retry_timeout: patience, ..RetryConfig::default() };
     address(credentials(settings), endpoint)
-        .with_client_options(client(endpoint))
+        .with_client_options(client(endpoint, patience))
         .with_retry(retry)
         .with_unsigned_payload(true)
         .build()
         .map_err(|e| OpenError::Bucket { bucket: bucket.into(), why: errors::words(&e) })
 }
 
-/// One bucket of a volume.
-pub(super) fn open(settings: &Settings, bucket: &str) -> Result<Bucket, OpenError> {
+/// One bucket of a volume, each request given up after `patience`.
+pub(super) fn open(settings: &Settings, bucket: &str, patience: Duration) -> Result<Bucket, OpenError> {
     let endpoint = endpoint(bucket)?;
-    let inner = build(settings, bucket, &endpoint)?;
+    let inner = build(settings, bucket, &endpoint, patience)?;
     Ok(Bucket::new(Arc::new(inner), Traits { checksums: !endpoint.no_checksum, sorted: true }))
 }
 
@@ -90,13 +94,13 @@ pub(super) fn open(settings: &Settings, bucket: &str) -> Result<Bucket, OpenErro
 pub(super) async fn make_bucket(settings: &Settings, bucket: &str) -> Result<(), OpenError> {
     let broken = |why: String| OpenError::Bucket { bucket: bucket.into(), why };
     let endpoint = endpoint(bucket)?;
-    let store = build(settings, bucket, &endpoint)?;
+    let store = build(settings, bucket, &endpoint, PATIENCE)?;
     let url = store
         .signed_url(reqwest::Method::PUT, &Path::from(""), SIGNED_FOR)
         .await
         .map_err(|e| broken(errors::words(&e)))?;
     let client = reqwest::Client::builder()
-        .timeout(REQUEST)
+        .timeout(PATIENCE)
         .connect_timeout(CONNECT)
         .build()
         .map_err(|e| broken(errors::words(&e)))?;
@@ -126,10 +130,10 @@ mod tests {
             let mut settings = Settings::new("vol", "u", "s3", bucket);
             settings.access_key = "a".into();
             settings.secret_key = "b".into();
-            assert!(open(&settings, bucket).is_ok(), "{bucket}");
+            assert!(open(&settings, bucket, PATIENCE).is_ok(), "{bucket}");
         }
         let bucket = "http://127.0.0.1:9000";
         let settings = Settings::new("vol", "u", "s3", bucket);
-        assert!(matches!(open(&settings, bucket), Err(OpenError::Bucket { .. })));
+        assert!(matches!(open(&settings, bucket, PATIENCE), Err(OpenError::Bucket { .. })));
     }
 }

@@ -11,7 +11,6 @@ use super::{LoadError, Staging, others};
 use actix::prelude::*;
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::{Either, select};
 use parking_lot::Mutex;
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -19,8 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use zest_data::BlockId;
+use zest_data::retry::in_time;
 use zest_types::Ino;
-use zest_types::limits::{MAILBOX, OBJECT_TIMEOUT_MS, STAGING_BATCH, STAGING_REST_MS, UPLOADS};
+use zest_types::limits::{MAILBOX, STAGING_BATCH, STAGING_REST_MS};
 use zest_world::{ObjectError, World};
 
 /// Stages a block; `done` hears whether it is durable here.
@@ -168,7 +168,7 @@ impl StagingActor {
         if mono < self.store_rests_until {
             return;
         }
-        let most = if self.failures > 0 { 1 } else { UPLOADS };
+        let most = if self.failures > 0 { 1 } else { self.core.options.uploads };
         let all = self.drains.iter().any(|waiter| waiter.ino.is_none());
         let urgent: Vec<Ino> = self.drains.iter().filter_map(|waiter| waiter.ino).collect();
         let bounds = self.core.options.bounds;
@@ -285,11 +285,10 @@ async fn upload(core: &Arc<Staging>, block: BlockId, entry: &Entry) -> Upload {
         Err(error) => return Upload::Unreadable(error.to_string()),
     };
     let key = core.options.names.key(block, entry.plain);
-    let limit = core.world.clock.sleep(Duration::from_millis(OBJECT_TIMEOUT_MS));
-    match select(core.world.objects.put(&key, data), limit).await {
-        Either::Left((Ok(()), _)) => Upload::Stored,
-        Either::Left((Err(error), _)) => Upload::Failed(error),
-        Either::Right(_) => Upload::Failed(ObjectError::Transient { key, why: "no answer in time".into() }),
+    let put = core.world.objects.put(&key, data);
+    match in_time(&core.world, &core.world.objects.manners(), &key, put).await {
+        Ok(()) => Upload::Stored,
+        Err(error) => Upload::Failed(error),
     }
 }
 

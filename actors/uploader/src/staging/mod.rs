@@ -35,7 +35,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use zest_data::codec;
 use zest_data::{BlockCodec, BlockId, BlockNames};
 use zest_types::Ino;
-use zest_types::limits::{STAGED_BLOCKS, STAGING_BYTES, STAGING_SEGMENT, UPLOADS};
+use zest_types::limits::{STAGED_BLOCKS, STAGING_BYTES, STAGING_SEGMENT};
 use zest_world::{Disk, Objects, World};
 
 /// Why a staging directory can't be used.
@@ -98,6 +98,8 @@ pub struct StagingOptions {
     pub patience: Patience,
     /// How much may wait.
     pub bounds: Bounds,
+    /// Uploads under way at once.
+    pub uploads: usize,
 }
 
 /// Counts of what waits.
@@ -155,13 +157,14 @@ impl Staging {
         for trouble in troubles {
             world.trace.complain(&format!("staged blocks in {}: {trouble}", options.place));
         }
+        let direct = Semaphore::new(options.uploads);
         Ok(Arc::new(Staging {
             world,
             options,
             journal: Arc::new(journal),
             index: Mutex::new(index),
             changed: Notify::new(),
-            direct: Semaphore::new(UPLOADS),
+            direct,
             codec: OnceLock::new(),
             actor: OnceLock::new(),
         }))

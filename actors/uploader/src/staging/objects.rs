@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use zest_data::BlockId;
 use zest_data::block::parse_block_key;
-use zest_world::objects::ObjectMeta;
+use zest_world::objects::{Manners, ObjectMeta};
 use zest_world::{BoxFuture, ObjectError, Objects};
 
 /// See the head of the file.
@@ -81,6 +81,10 @@ impl Objects for StagedObjects {
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<ObjectMeta>, ObjectError>> {
         self.store().list(prefix, after, limit)
+    }
+
+    fn manners(&self) -> Manners {
+        self.store().manners()
     }
 }
 
