@@ -288,3 +288,23 @@ fn the_mount_table_names_the_volume() {
     assert!(line.contains("default_permissions"), "{line}");
     place.umount();
 }
+
+#[test]
+fn a_mount_tells_what_it_read_ahead() {
+    let place = Place::new();
+    place.zest(&["format", "v", "vol", "--block-size", "64K"]).good();
+    let mount = place.mount();
+    let data = vec![7u8; 8 << 20];
+    std::fs::write(mount.join("file"), &data).unwrap();
+    place.umount();
+    let mount = place.mount();
+    assert!(std::fs::read(mount.join("file")).unwrap() == data);
+    let said = place.zest(&["status", "m"]).good().out;
+    let status: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let figure = |name: &str| status["Mounts"][0]["Reading"][name].as_u64().unwrap();
+    assert!(figure("aheadBytes") > 0 && figure("aheadUsedBytes") <= figure("aheadBytes"), "{said}");
+    assert!(figure("aheadUsedBytes") > figure("aheadBytes") / 2, "{said}");
+    assert!(figure("fetchedBytes") >= 8 << 20, "{said}");
+    assert_eq!(status["Sessions"].as_array().unwrap().len(), 1);
+    place.umount();
+}

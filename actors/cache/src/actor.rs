@@ -212,7 +212,9 @@ impl Handler<Landed> for CacheActor {
         let (waiters, starts) = self.flights.landed(name);
         if let Ok(part) = &result {
             let whole = part.data.len() == len as usize;
-            if whole {
+            if whole && waiters.is_empty() {
+                self.tier.insert_awaited(block, part.data.clone());
+            } else if whole {
                 self.tier.insert(block, part.data.clone());
             } else {
                 self.tier.insert_part(block, part.start, &part.data);
@@ -221,9 +223,6 @@ impl Handler<Landed> for CacheActor {
                 Some(disk) if whole => disk.keep(block, part.data.clone()),
                 Some(disk) => disk.keep_range(block, len, part.start, part.data.clone()),
                 None => {}
-            }
-            if waiters.is_empty() {
-                self.fetcher.meter.add(Count::AheadBytes, part.data.len() as u64);
             }
         }
         for waiter in waiters {

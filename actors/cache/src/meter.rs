@@ -15,10 +15,10 @@ pub enum Count {
     Parts,
     /// Bytes that came from the store.
     FetchedBytes,
-    /// Bytes of them nobody had asked for yet: blocks read ahead.
+    /// Bytes that were asked for ahead of a stream of reads.
     AheadBytes,
-    /// Bytes that readers got, from the store or from memory.
-    ReadBytes,
+    /// Bytes of them that the stream came to.
+    AheadUsedBytes,
     /// Gets that were asked for a second time because the first was late.
     Hedges,
     /// Second gets that were answered first.
@@ -38,7 +38,7 @@ impl Count {
         (Count::Parts, "parts"),
         (Count::FetchedBytes, "fetchedBytes"),
         (Count::AheadBytes, "aheadBytes"),
-        (Count::ReadBytes, "readBytes"),
+        (Count::AheadUsedBytes, "aheadUsedBytes"),
         (Count::Hedges, "hedges"),
         (Count::HedgesWon, "hedgesWon"),
         (Count::Damaged, "damaged"),
@@ -52,6 +52,8 @@ impl Count {
 pub struct Meter {
     counts: [AtomicU64; Count::ALL.len()],
     pace: Mutex<Pace>,
+    /// Of the pace what every read wants to know, nanoseconds.
+    block_time: AtomicU64,
 }
 
 impl Meter {
@@ -70,7 +72,10 @@ impl Meter {
 
     /// A get was answered after this long.
     pub fn note(&self, kind: Kind, took: Duration) {
-        self.pace.lock().note(kind, took);
+        let mut pace = self.pace.lock();
+        pace.note(kind, took);
+        let nanos = u64::try_from(pace.block_time().as_nanos()).unwrap_or(u64::MAX);
+        self.block_time.store(nanos, Ordering::Relaxed);
     }
 
     /// See [`Pace::late_after`].
@@ -88,6 +93,6 @@ impl Meter {
     /// See [`Pace::block_time`].
     #[must_use]
     pub fn block_time(&self) -> Duration {
-        self.pace.lock().block_time()
+        Duration::from_nanos(self.block_time.load(Ordering::Relaxed))
     }
 }

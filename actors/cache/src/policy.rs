@@ -97,6 +97,15 @@ impl<K: Copy + Eq + Hash, V> Policy<K, V> {
     /// Adds or replaces an entry. Answers the values that had to go: the caller drops them where it likes; among
     /// them is `value` itself when it is heavier than the capacity.
     pub fn insert(&mut self, key: K, value: V, weight: u64) -> Vec<V> {
+        self.insert_with(key, value, weight, 0)
+    }
+
+    /// The same for an entry that somebody is about to ask for: it does not leave as one that nobody wanted.
+    pub fn insert_awaited(&mut self, key: K, value: V, weight: u64) -> Vec<V> {
+        self.insert_with(key, value, weight, 1)
+    }
+
+    fn insert_with(&mut self, key: K, value: V, weight: u64, hits: u8) -> Vec<V> {
         let mut gone: Vec<V> = self.remove(&key).into_iter().collect();
         if weight > self.capacity {
             gone.push(value);
@@ -111,7 +120,7 @@ impl<K: Copy + Eq + Hash, V> Policy<K, V> {
         let place = if self.ghosts.remove(&key).is_some() { Place::Main } else { Place::Small };
         self.next_stamp += 1;
         let stamp = self.next_stamp;
-        self.entries.insert(key, Entry { value, weight, hits: 0, place, stamp });
+        self.entries.insert(key, Entry { value, weight, hits, place, stamp });
         self.weight += weight;
         match place {
             Place::Small => {
@@ -242,6 +251,19 @@ mod tests {
                 policy.insert(1000 + round * 100 + key, 0, 1);
             }
         }
+    }
+
+    #[test]
+    fn what_is_awaited_outlives_many_that_pass() {
+        let mut policy = Policy::new(100);
+        for key in 0..100u64 {
+            policy.insert(key, (), 1);
+            policy.get(&key);
+        }
+        for key in 1000..1040u64 {
+            policy.insert_awaited(key, (), 1);
+        }
+        assert!((1000..1040u64).all(|key| policy.contains(&key)), "four times the small queue");
     }
 
     #[test]

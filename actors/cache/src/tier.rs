@@ -113,6 +113,13 @@ impl MemoryTier {
         self.put(Slot::whole(&block), data);
     }
 
+    /// Keeps a whole block that a stream of reads is about to come to.
+    pub fn insert_awaited(&self, block: BlockId, data: Bytes) {
+        let weight = data.len() as u64;
+        let gone = self.shard(&block).slots.lock().insert_awaited(Slot::whole(&block), data, weight);
+        drop(gone);
+    }
+
     /// Keeps bytes of a block that begin at `start`, the beginning of a part; the last one may be short where the
     /// block ends with it. Bytes of one part are kept as they are, more are copied, so that each can go by itself.
     pub fn insert_part(&self, block: BlockId, start: u32, data: &Bytes) {

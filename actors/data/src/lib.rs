@@ -8,6 +8,7 @@ pub mod budget;
 pub mod checksum;
 pub mod chunk_view;
 pub mod codec;
+pub mod crowd;
 pub mod limited;
 pub mod pace;
 pub mod pool;

@@ -146,7 +146,7 @@ pub const OBJECT_TIMEOUT_MS: u64 = 60_000;
 /// the file's next fsync says so.
 pub const UPLOAD_PATIENCE_MS: u64 = 30 * 60_000;
 /// Blocks one open file may read ahead, by default.
-pub const READAHEAD_BLOCKS: u64 = 8;
+pub const READAHEAD_BLOCKS: u64 = 32;
 /// Prefetches that may wait for their turn; more are forgotten.
 pub const PREFETCHES: usize = 64;
 /// Bytes of a cache file that are checked together.

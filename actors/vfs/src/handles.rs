@@ -3,11 +3,11 @@
 
 use crate::dirs::DirStream;
 use crate::files::OpenFile;
+use crate::stream::Stream;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zest_data::Readahead;
 use zest_types::Handle;
 
 const SHARDS: u64 = 64;
@@ -21,7 +21,7 @@ pub struct FileHandle {
     /// Opened for writing.
     pub writable: bool,
     /// How it was read so far.
-    pub readahead: Mutex<Readahead>,
+    pub stream: Mutex<Stream>,
 }
 
 /// What a handle stands for.

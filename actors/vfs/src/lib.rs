@@ -21,6 +21,7 @@ pub mod reserve;
 pub mod shared;
 mod slow;
 pub mod standing;
+pub mod stream;
 pub mod waiters;
 pub mod warmup;
 

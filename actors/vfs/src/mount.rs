@@ -9,6 +9,7 @@ use crate::files::Files;
 use crate::live::Live;
 use crate::shared::{Links, Parts, Shared};
 use crate::slow::Task;
+use crate::stream::Streams;
 use actix::{Actor, Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,7 +174,7 @@ pub async fn mount(
         session,
         acl: settings.enable_acl,
         staging: options.staging.clone(),
-        readahead: readahead(settings, options),
+        streams: streams(settings, options),
     }));
     mistrust_numbers(&shared, &core);
     start_actors(&shared, &core, codec, options, stage).await?;
@@ -183,10 +184,13 @@ pub async fn mount(
     Ok(Mount { vfs: Vfs::new(shared), core, engine, session })
 }
 
-/// Blocks that a handle may read ahead.
-fn readahead(settings: &Settings, options: &Options) -> u64 {
+/// How far streams may run ahead: each as far as was said, all of them into half of the memory for blocks, or as much as
+/// is on its way to cache files.
+fn streams(settings: &Settings, options: &Options) -> Streams {
     let block = u64::from(settings.block_size().max(1));
-    options.readahead.map_or(limits::READAHEAD_BLOCKS, |bytes| bytes / block)
+    let most = options.readahead.map_or(limits::READAHEAD_BLOCKS, |bytes| bytes / block);
+    let files = if options.cache_disks.0.is_empty() { 0 } else { limits::CACHE_QUEUE };
+    Streams::new(most, (options.memory_cache / 2).max(files) / block)
 }
 
 fn names(settings: &Settings) -> BlockNames {
@@ -241,7 +245,7 @@ async fn start_actors(
     let cache = begin(stage, Role::Data, move || {
         CacheActor::new(state.world.clone(), Arc::clone(&state.tier), decoder)
             .on_disk(state.disk.clone())
-            .with(Arc::default(), bounds)
+            .with(Arc::clone(&state.meter), bounds)
             .growing(prefetch)
     })
     .await?;

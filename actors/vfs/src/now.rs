@@ -9,8 +9,7 @@ use crate::shared::Shared;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-use zest_cache::Prefetch;
-use zest_data::{Readahead, SealReason, WriteError};
+use zest_data::{SealReason, WriteError};
 use zest_metadata::acl::AclKind;
 use zest_types::request::Dirent;
 use zest_types::{Attr, Caller, Errno, FileType, Handle, Ino, Name, Request, Response, ServeResult, limits};
@@ -104,7 +103,7 @@ impl Shared {
             file,
             readable: flags.reads(),
             writable: flags.writes(),
-            readahead: Mutex::new(Readahead::default()),
+            stream: Mutex::default(),
         })))
     }
 
@@ -116,24 +115,6 @@ impl Shared {
         let pieces = self.read(ino, offset, size, &Fetched::default()).ok()?;
         self.read_ahead(&file, offset, size);
         Some(Ok(Response::Data(pieces)))
-    }
-
-    /// Notes a read and asks for the blocks that will be wanted next.
-    pub fn read_ahead(&self, handle: &FileHandle, offset: u64, size: u32) {
-        let ino = handle.file.ino;
-        let Some(length) = self.attr(ino).map(|attr| attr.length) else { return };
-        let block_size = self.names.block_size;
-        let wanted =
-            handle.readahead.lock().observe(offset, u64::from(size), length, block_size, self.readahead);
-        let Some(links) = self.links.get() else { return };
-        for number in wanted {
-            let start = number * u64::from(block_size);
-            for want in self.missing_blocks(ino, start, u64::from(block_size)) {
-                let (block, len) = (want.block, want.block_len);
-                let key = self.names.key(block, len);
-                links.cache.do_send(Prefetch { block, len, key });
-            }
-        }
     }
 
     fn write_now(&self, handle: Handle, offset: u64, data: &[u8]) -> Option<ServeResult> {

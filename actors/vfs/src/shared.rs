@@ -9,6 +9,7 @@ use crate::handles::{FileHandle, Handles};
 use crate::ids::SlicePool;
 use crate::live::Live;
 use crate::reserve::Reserve;
+use crate::stream::Streams;
 use crate::waiters::Waiters;
 use actix::Addr;
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use zest_cache::{CacheActor, DiskTier, MemoryTier};
+use zest_cache::{CacheActor, DiskTier, MemoryTier, Meter};
 use zest_data::{BlockNames, Budget, Handover};
 use zest_metadata::{Change, MetadataActor, Op, Views, compaction};
 use zest_types::{Attr, Caller, Errno, Handle, Ino, SliceId, SliceRecord, Time, limits};
@@ -89,8 +90,10 @@ pub struct Shared {
     pub acl: bool,
     /// Blocks that wait on a local disk.
     pub staging: Option<Arc<Staging>>,
-    /// Blocks that a handle may read ahead.
-    pub readahead: u64,
+    /// What streams of reads share.
+    pub streams: Streams,
+    /// What reading costs.
+    pub meter: Arc<Meter>,
     /// Set once all actors run.
     pub links: OnceLock<Links>,
     /// Set by whoever removes the data of deleted files.
@@ -149,8 +152,8 @@ pub struct Parts {
     pub acl: bool,
     /// See [`Shared::staging`].
     pub staging: Option<Arc<Staging>>,
-    /// See [`Shared::readahead`].
-    pub readahead: u64,
+    /// See [`Shared::streams`].
+    pub streams: Streams,
 }
 
 impl Shared {
@@ -179,7 +182,8 @@ impl Shared {
             session: parts.session,
             acl: parts.acl,
             staging: parts.staging,
-            readahead: parts.readahead,
+            streams: parts.streams,
+            meter: Arc::default(),
             links: OnceLock::new(),
             on_deleted: OnceLock::new(),
             on_crowded: Arc::default(),

@@ -1,17 +1,19 @@
 //! `zest status META-URL`: a volume's settings, sessions and usage, and what speaks against its server. A directory in
-//! use is asked about at the process that has it.
+//! use is asked about at the process that has it; so is a mount, which tells its own figures, too.
 
 use super::{block_on, meta_url};
+use crate::mount_table::{MountEntry, mounted_at, table_path};
 use crate::volume::{Volume, VolumeError, status};
 use crate::{control, mount_table};
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::Value;
+use std::path::Path;
 
 /// Arguments of `status`.
 #[derive(Args)]
 pub(super) struct StatusArgs {
-    /// The volume: a directory, or the URL of a metadata server.
+    /// The volume: a directory, or the URL of a metadata server; or where it is mounted on this machine.
     #[arg(value_name = "META-URL")]
     url: String,
     /// Show one session, with the removed files it holds open.
@@ -25,10 +27,21 @@ pub(super) struct StatusArgs {
     json: bool,
 }
 
+/// What a mount says of itself, where one of ours is at this path.
+fn of_mount(path: &str) -> Option<String> {
+    let place = table_path(Path::new(path)).ok()?;
+    let entry = mounted_at(&place).ok()?.filter(MountEntry::is_zest)?;
+    control::ask(&control::mount_name(&entry.device), "status")
+}
+
 impl StatusArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
         if self.more {
             tracing::warn!("--more is not supported yet: trash and pending removals are not counted");
+        }
+        if let Some(text) = of_mount(&self.url) {
+            crate::log::say(&text);
+            return Ok(());
         }
         let url = meta_url(&self.url)?;
         let text = block_on(async {

@@ -34,7 +34,7 @@ pub(super) struct TrafficArgs {
     #[arg(long, value_name = "RATE", value_parser = units::mbit, default_value = "0")]
     download_limit: i64,
     /// Bytes that reads of one handle may run ahead, in MiB or with a unit, in whole blocks; less than a block is none
-    /// [default: 8 blocks].
+    /// [default: 32 blocks; all handles together no more than half of the memory for blocks].
     #[arg(long, value_name = "SIZE", value_parser = units::mib)]
     max_readahead: Option<u64>,
     /// Blocks at once that are fetched whole because small random reads came back to them again and again; 0: small

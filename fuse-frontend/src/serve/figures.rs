@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use std::time::Duration;
+use zest_cache::Count;
 use zest_metadata::Stalls;
 use zest_vfs::Mount;
 
@@ -54,6 +55,7 @@ pub fn figures(mount: &Mount, begun: Duration) -> Vec<Figure> {
     let refuses = u64::from(shared.read_only || shared.live.is_frozen());
     all.push(gauge("zest_refuses_changes", "1 while the mount takes no changes.", refuses));
     all.extend(cache(mount));
+    all.extend(reading(mount));
     if let Some(staging) = &shared.staging {
         let stats = staging.stats();
         all.extend([
@@ -110,6 +112,24 @@ fn cache(mount: &Mount) -> Vec<Figure> {
         gauge("zest_cache_disk_bytes", "Bytes cached in files.", disk.bytes),
         counter("zest_cache_damaged_files", "Cache files that were found damaged.", disk.damaged),
         gauge("zest_cache_directories", "Cache directories in use.", disk.directories),
+    ]
+}
+
+fn reading(mount: &Mount) -> Vec<Figure> {
+    let meter = &mount.vfs.shared().meter;
+    vec![
+        counter(
+            "zest_fetched_bytes",
+            "Bytes that came from the object store.",
+            meter.get(Count::FetchedBytes),
+        ),
+        counter(
+            "zest_ahead_bytes",
+            "Bytes asked for ahead of streams of reads.",
+            meter.get(Count::AheadBytes),
+        ),
+        counter("zest_ahead_used_bytes", "Bytes of them that were read.", meter.get(Count::AheadUsedBytes)),
+        counter("zest_hedges", "Gets asked for a second time, being late.", meter.get(Count::Hedges)),
     ]
 }
 

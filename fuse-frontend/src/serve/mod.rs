@@ -8,6 +8,7 @@ mod ending;
 mod figures;
 mod flush;
 mod info;
+mod reading;
 mod staging;
 pub mod subdir;
 mod traffic;
@@ -31,7 +32,7 @@ use crate::volume::{Volume, VolumeError, gate, status, whole};
 use anyhow::{Context, anyhow, bail};
 use doors::OpenDoor;
 use fuser::{Config, MountOption, Session, SessionACL};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -113,6 +114,19 @@ struct Me {
     kernel: OnceLock<Arc<dyn Kernel>>,
 }
 
+impl Me {
+    /// What the mount says of itself to whoever asks for the state of its volume.
+    fn said(&self) -> Option<Value> {
+        let (engine, mount) = (self.engine.upgrade()?, self.mount.upgrade()?);
+        let server = figures::stalls(&engine.stalls(), self.world.clock.mono());
+        let (uuid, point) = (&self.settings.uuid, self.point.to_string_lossy());
+        Some(json!({
+            "UUID": uuid, "Point": point, "Pid": std::process::id(), "MetaServer": server,
+            "Reading": reading::shown(&mount),
+        }))
+    }
+}
+
 impl Serving for Me {
     fn who(&self) -> String {
         let point = self.point.display();
@@ -127,14 +141,12 @@ impl Serving for Me {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
             return String::new();
         };
-        runtime.block_on(status::report(&*engine, &self.settings, Vec::new(), Vec::new())).unwrap_or_default()
+        let said = self.said().into_iter().collect();
+        runtime.block_on(status::report(&*engine, &self.settings, Vec::new(), said)).unwrap_or_default()
     }
 
     fn health(&self) -> String {
-        let Some(engine) = self.engine.upgrade() else { return String::new() };
-        let server = figures::stalls(&engine.stalls(), self.world.clock.mono());
-        let (uuid, point) = (&self.settings.uuid, self.point.to_string_lossy());
-        json!({ "UUID": uuid, "Point": point, "Pid": std::process::id(), "MetaServer": server }).to_string()
+        self.said().map(|said| said.to_string()).unwrap_or_default()
     }
 
     fn info(&self, question: &str) -> String {

@@ -28,7 +28,7 @@ impl Task {
             return Err(Errno::EBADF);
         }
         self.shared.read_ahead(&file, offset, size);
-        let stream = file.readahead.lock().is_stream();
+        let stream = file.stream.lock().wants_blocks();
         let mut fetched = Fetched::since(self.shared.mono());
         let mut looks = 0;
         for _ in 0..READ_ROUNDS {
