@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod mount_point;
 pub mod mount_table;
 pub mod native;
+pub mod objbench;
 pub mod safety;
 pub mod secret;
 pub mod serve;

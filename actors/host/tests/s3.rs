@@ -38,8 +38,17 @@ fn read_request(stream: &TcpStream) -> Option<Asked> {
     Some(Asked { head, body })
 }
 
+/// What a server was asked, once it was.
+type Hears = std::thread::JoinHandle<Option<Asked>>;
+
 /// Answers the first request with `answer`, whole as it is; gives the store and what was asked.
-fn server(answer: &str) -> (objects::Store, std::thread::JoinHandle<Option<Asked>>) {
+fn server(answer: &str) -> (objects::Store, Hears) {
+    let (settings, asked) = place(answer);
+    (objects::open(&settings, objects::PATIENCE).unwrap(), asked)
+}
+
+/// The same, but only the settings that lead there.
+fn place(answer: &str) -> (Settings, Hears) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let bucket = format!("http://{}/bucket", listener.local_addr().unwrap());
     let answer = answer.to_owned();
@@ -52,7 +61,7 @@ fn server(answer: &str) -> (objects::Store, std::thread::JoinHandle<Option<Asked
     let mut settings = Settings::new("vol", "u", "s3", &bucket);
     settings.access_key = "the-key".into();
     settings.secret_key = "the-secret".into();
-    (objects::open(&settings, objects::PATIENCE).unwrap(), asked)
+    (settings, asked)
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -82,6 +91,15 @@ fn a_put_carries_its_checksum_and_an_unhashed_payload() {
     }
     assert!(!asked.head.contains("the-secret"));
     assert_eq!(asked.body, b"123456789");
+}
+
+#[test]
+fn a_bucket_is_made_by_a_request_that_says_it_has_no_body() {
+    let (settings, asked) = place(&answer("200 OK", "", ""));
+    run(objects::make_bucket(&settings)).unwrap();
+    let asked = asked.join().unwrap().unwrap();
+    assert!(asked.head.starts_with("put /bucket"), "{}", asked.head);
+    assert!(asked.head.contains("content-length: 0\r\n"), "{}", asked.head);
 }
 
 #[test]

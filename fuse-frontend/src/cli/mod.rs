@@ -15,6 +15,7 @@ mod grid;
 mod info;
 mod metrics;
 mod mount;
+mod objbench;
 mod quota;
 mod restore;
 mod staging;
@@ -94,6 +95,8 @@ enum Command {
     Info(info::InfoArgs),
     /// Bring files into the cache, look what is there, or take them out.
     Warmup(warmup::WarmupArgs),
+    /// Try whether an object store does what a volume needs, and how fast it is.
+    Objbench(objbench::ObjBenchArgs),
     /// Show the version.
     Version,
 }
@@ -165,6 +168,10 @@ pub fn run() -> ExitCode {
         Command::Warmup(args) => {
             begin_log(&cli.global);
             args.run().map(|()| ExitCode::SUCCESS)
+        }
+        Command::Objbench(args) => {
+            begin_log(&cli.global);
+            args.run()
         }
         Command::Version => {
             crate::log::say(&version::text());

@@ -111,6 +111,13 @@ impl Bucket {
         }
     }
 
+    /// Size and time of an object.
+    pub(super) async fn head(self, key: String) -> Result<ObjectMeta, ObjectError> {
+        let found = self.inner.head(&path(&key)?).await.map_err(|e| translate(&key, &e))?;
+        let modified = found.last_modified.timestamp();
+        Ok(ObjectMeta { key: found.location.to_string(), size: found.size, modified })
+    }
+
     async fn list_objects(
         self,
         prefix: String,

@@ -104,7 +104,9 @@ pub(super) async fn make_bucket(settings: &Settings, bucket: &str) -> Result<(),
         .connect_timeout(CONNECT)
         .build()
         .map_err(|e| broken(errors::words(&e)))?;
-    let answer = client.put(url).send().await.map_err(|e| broken(errors::words(&e.without_url())))?;
+    // Servers want to be told that nothing follows.
+    let request = client.put(url).header(reqwest::header::CONTENT_LENGTH, 0).body("");
+    let answer = request.send().await.map_err(|e| broken(errors::words(&e.without_url())))?;
     let status = answer.status();
     if status.is_success() {
         return Ok(());

@@ -34,6 +34,11 @@ impl Store {
         Store::one(Bucket::memory())
     }
 
+    /// Size and time of an object.
+    pub async fn head(&self, key: &str) -> Result<ObjectMeta, ObjectError> {
+        self.holder(key).clone().head(key.to_owned()).await
+    }
+
     fn holder(&self, key: &str) -> &Bucket {
         self.shards.get(shard_of(key, self.shards.len())).unwrap_or(&self.first)
     }
