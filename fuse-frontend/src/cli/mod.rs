@@ -169,10 +169,7 @@ pub fn run() -> ExitCode {
             begin_log(&cli.global);
             args.run().map(|()| ExitCode::SUCCESS)
         }
-        Command::Objbench(args) => {
-            begin_log(&cli.global);
-            args.run()
-        }
+        Command::Objbench(args) => args.run(&cli.global),
         Command::Version => {
             crate::log::say(&version::text());
             Ok(ExitCode::SUCCESS)

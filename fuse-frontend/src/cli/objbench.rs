@@ -1,7 +1,7 @@
 //! `zest objbench BUCKET`: whether an object store does what a volume needs, and how fast. Ends with status 0 only when
 //! every case passed and every request of the rates was answered rightly.
 
-use super::{block_on, format, grid, units};
+use super::{Global, begin_log, block_on, format, grid, units};
 use crate::objbench::{Case, Rate, Verdict, Wish, cases, clear, rates};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -72,7 +72,8 @@ struct Found {
 const MOST: u64 = 1 << 30;
 
 impl ObjBenchArgs {
-    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self, global: &Global) -> anyhow::Result<ExitCode> {
+        begin_log(global);
         if !(1..=limits::WORKERS).contains(&self.threads) {
             bail!("--threads {}: write a number from 1 to {}", self.threads, limits::WORKERS);
         }
