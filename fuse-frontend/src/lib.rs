@@ -8,6 +8,7 @@ pub mod cli;
 pub mod control;
 pub mod door;
 pub mod log;
+pub mod memory;
 pub mod meta_url;
 pub mod metrics;
 pub mod mount_point;

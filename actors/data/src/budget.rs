@@ -23,7 +23,13 @@ impl Budget {
     /// A budget of `limit` bytes.
     #[must_use]
     pub fn new(limit: u64) -> Budget {
-        let (used, high, pool) = (AtomicU64::new(0), AtomicU64::new(0), BlockPool::default());
+        Budget::with_pool(limit, BlockPool::default())
+    }
+
+    /// A budget whose large buffers come from this pool.
+    #[must_use]
+    pub fn with_pool(limit: u64, pool: BlockPool) -> Budget {
+        let (used, high) = (AtomicU64::new(0), AtomicU64::new(0));
         Budget { shared: Arc::new(Shared { limit, used, high, pool }) }
     }
 

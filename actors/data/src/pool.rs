@@ -7,9 +7,17 @@ use std::sync::Arc;
 use zest_types::limits::POOLED_BYTES;
 
 /// Buffers of one size that nobody uses. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct BlockPool {
     idle: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// Bytes that are kept at most.
+    most: usize,
+}
+
+impl Default for BlockPool {
+    fn default() -> BlockPool {
+        BlockPool::keeping(POOLED_BYTES as u64)
+    }
 }
 
 /// A block whose buffer goes back to its pool.
@@ -31,6 +39,12 @@ impl Drop for Pooled {
 }
 
 impl BlockPool {
+    /// A pool that keeps so many bytes at most.
+    #[must_use]
+    pub fn keeping(bytes: u64) -> BlockPool {
+        BlockPool { idle: Arc::default(), most: usize::try_from(bytes).unwrap_or(usize::MAX) }
+    }
+
     /// An empty buffer with room for `size` bytes.
     #[must_use]
     pub fn take(&self, size: usize) -> Vec<u8> {
@@ -45,7 +59,7 @@ impl BlockPool {
         buffer.clear();
         let size = buffer.capacity();
         let mut idle = self.idle.lock();
-        if size > 0 && (idle.len() + 1).saturating_mul(size) <= POOLED_BYTES {
+        if size > 0 && (idle.len() + 1).saturating_mul(size) <= self.most {
             idle.push(buffer);
         } else {
             drop(idle); // freeing takes a while

@@ -65,12 +65,14 @@ struct Shard {
     changes: AtomicU64,
     /// Counts what was heard.
     heard: AtomicU64,
+    /// Views it may hold.
+    most: usize,
 }
 
 impl Shard {
     /// Takes a view. A full table is thinned out, and nothing is whole after that.
     fn insert(&self, views: &mut HashMap<ViewKey, Leased>, key: ViewKey, leased: Leased) {
-        if views.len() >= limits::VIEWS_MAX / SHARDS {
+        if views.len() >= self.most {
             self.changes.fetch_add(1, Ordering::AcqRel);
             let mut keep = false;
             views.retain(|key, _| {
@@ -119,8 +121,15 @@ impl Views {
     /// Views that are believed for `lease` after they were learned.
     #[must_use]
     pub fn new(lease: Duration) -> Views {
+        Views::of(lease, limits::VIEWS_MAX as u64)
+    }
+
+    /// The same, but no more than so many.
+    #[must_use]
+    pub fn of(lease: Duration, most: u64) -> Views {
+        let most = usize::try_from(most).unwrap_or(usize::MAX) / SHARDS;
         Views {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards: (0..SHARDS).map(|_| Shard { most, ..Shard::default() }).collect(),
             in_flight: Mutex::default(),
             lease,
             terms: (0..TERMS).map(|_| AtomicU64::new(0)).collect(),

@@ -92,12 +92,14 @@ pub const DEPTH: usize = 4096;
 pub const LINKED_FILES: usize = 1 << 22;
 /// Flattened chunk lists a mount keeps.
 pub const CHUNK_VIEWS: usize = 16_384;
-/// Attributes, entries and chunk lists a mount believes without asking.
+/// Attributes, entries and chunk lists a mount believes without asking, at most.
 pub const VIEWS_MAX: usize = 1 << 20;
 /// Bytes of a part of a block: what is fetched and kept where little of a block is wanted.
 pub const PART_SIZE: u32 = 16 << 10;
 /// One in this many bytes of a block is the most that is fetched in parts before the block is fetched whole.
 pub const PART_SHARE: u32 = 4;
+/// Bytes of blocks a mount keeps in memory, at most where nothing else is said.
+pub const MEMORY_BLOCKS: u64 = 256 << 20;
 /// Blocks of which is remembered how much was fetched in parts.
 pub const APPETITES: usize = 16_384;
 /// Puts under way at once, by default.
@@ -131,7 +133,7 @@ pub const HEDGE_SHARE: u32 = 20;
 pub const HEDGE_BURST: u32 = 4;
 /// No get is late before this, milliseconds.
 pub const HEDGE_AFTER_MS: u64 = 10;
-/// Bytes of gets under way at once.
+/// Bytes of gets under way at once, at most.
 pub const FETCHING: u64 = 256 << 20;
 /// How often an object request that failed for now is tried again, by default.
 pub const OBJECT_RETRIES: u32 = 10;
@@ -159,7 +161,7 @@ pub const CACHE_FREE_PERMILLE: u64 = 100;
 pub const CACHE_FILES: u64 = 1 << 20;
 /// Cache files that are kept open.
 pub const CACHE_OPEN: usize = 512;
-/// Bytes that wait to be written into cache files; more are not kept.
+/// Bytes that wait to be written into cache files, at most; more are not kept.
 pub const CACHE_QUEUE: u64 = 64 << 20;
 /// Bytes written into cache files in one go.
 pub const CACHE_BATCH: u64 = 16 << 20;
@@ -173,13 +175,13 @@ pub const CACHE_TEND_MS: u64 = 2_000;
 pub const CACHE_AGED: usize = 1_000;
 /// Processes that may have a cache of one volume in one directory.
 pub const CACHE_SHARERS: u32 = 8;
-/// Bytes of unflushed writes in a mount, by default.
+/// Bytes of unflushed writes in a mount, at most where nothing else is said.
 pub const WRITE_BUDGET: u64 = 300 << 20;
 /// The least of it: the largest request, anywhere in a file, must fit into the pages of an empty budget.
 pub const WRITE_BUDGET_MIN: u64 = 2 << 20;
-/// Bytes of write requests that may wait while the write budget is used up.
+/// Bytes of write requests that may wait while the write budget is used up, at most.
 pub const WRITE_RESERVE: u64 = 64 << 20;
-/// Bytes of block buffers kept for the next use.
+/// Bytes of block buffers kept for the next use, at most.
 pub const POOLED_BYTES: usize = 64 << 20;
 /// Slices of one file that may wait to be committed; more writes wait.
 pub const PENDING_SLICES: usize = 1000;

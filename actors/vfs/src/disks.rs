@@ -33,7 +33,8 @@ pub(crate) async fn open(
     if disks.is_empty() || options.cache.size == 0 {
         return None;
     }
-    let settings = Settings { block_size: volume.block_size(), ..options.cache.clone() };
+    let settings =
+        Settings { block_size: volume.block_size(), queue: options.memory.files, ..options.cache.clone() };
     let opened = Arc::new(Mutex::new(None));
     let (there, here, memory) = (world.clone(), Arc::clone(&opened), Arc::clone(memory));
     let job = move || *here.lock() = Some(DiskTier::open(&there, &disks, &settings, memory));

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use zest_cache::flights::Bounds;
 use zest_cache::{CacheActor, MemoryTier};
-use zest_data::{BlockCodec, BlockNames, Budget};
+use zest_data::pool::BlockPool;
+use zest_data::{BlockCodec, BlockNames, Budget, Shares};
 use zest_metadata::{Engine, MetaCore, MetadataActor, OpenFiles, Views, VolumeRules, session};
 use zest_types::volume::Settings;
 use zest_types::{Caller, Errno, limits};
@@ -54,10 +55,8 @@ pub struct Options {
     /// How often the jobs of a volume are done, by whichever of its clients; as long a deleted file is the business
     /// of who deleted it.
     pub jobs_every: Duration,
-    /// Bytes of unflushed writes; at least [`limits::WRITE_BUDGET_MIN`] are taken.
-    pub write_budget: u64,
-    /// Bytes of blocks kept in memory.
-    pub memory_cache: u64,
+    /// What each part may take of memory; of unflushed writes at least [`limits::WRITE_BUDGET_MIN`].
+    pub memory: Shares,
     /// Directories for cache files; none: blocks are kept in memory only.
     pub cache_disks: CacheDisks,
     /// How cache files are kept; the block size is the volume's.
@@ -89,8 +88,7 @@ impl Default for Options {
             heartbeat: Duration::from_secs(limits::HEARTBEAT_SECS),
             background_jobs: true,
             jobs_every: Duration::from_secs(limits::JOBS_EVERY_SECS),
-            write_budget: limits::WRITE_BUDGET,
-            memory_cache: 256 << 20,
+            memory: Shares::default(),
             cache_disks: CacheDisks::default(),
             cache: zest_cache::disk::Settings::default(),
             max_uploads: limits::UPLOADS,
@@ -128,10 +126,12 @@ pub async fn mount(
         true => 0,
         false => session::begin(&*engine, &world, &options.session_info, options.heartbeat).await?,
     };
-    let budget = Budget::new(options.write_budget.max(limits::WRITE_BUDGET_MIN));
+    let shares = options.memory;
+    let pool = BlockPool::keeping(shares.idle);
+    let budget = Budget::with_pool(shares.writes.max(limits::WRITE_BUDGET_MIN), pool);
     let files = Arc::new(Files::new(settings.block_size(), budget.clone()));
     let lease = if exclusive { Duration::MAX } else { options.lease.max(options.open_cache) };
-    let views = Arc::new(Views::new(lease));
+    let views = Arc::new(Views::of(lease, shares.records));
     let ears = Arc::new(Ears::new(Arc::clone(&views)));
     if engine.listen(Arc::clone(&ears) as _) {
         views.hear();
@@ -153,7 +153,7 @@ pub async fn mount(
         session::end_dead(&core, session).await?;
     }
     let names = names(settings);
-    let tier = Arc::new(MemoryTier::new(options.memory_cache));
+    let tier = Arc::new(MemoryTier::new(options.memory.blocks));
     let disk = disks::open(&world, settings, options, &tier).await;
     let shared = Arc::new(Shared::new(Parts {
         world,
@@ -175,6 +175,7 @@ pub async fn mount(
         acl: settings.enable_acl,
         staging: options.staging.clone(),
         streams: streams(settings, options),
+        shares,
     }));
     mistrust_numbers(&shared, &core);
     start_actors(&shared, &core, codec, options, stage).await?;
@@ -189,8 +190,8 @@ pub async fn mount(
 fn streams(settings: &Settings, options: &Options) -> Streams {
     let block = u64::from(settings.block_size().max(1));
     let most = options.readahead.map_or(limits::READAHEAD_BLOCKS, |bytes| bytes / block);
-    let files = if options.cache_disks.0.is_empty() { 0 } else { limits::CACHE_QUEUE };
-    Streams::new(most, (options.memory_cache / 2).max(files) / block)
+    let files = if options.cache_disks.0.is_empty() { 0 } else { options.memory.files };
+    Streams::new(most, (options.memory.blocks / 2).max(files) / block)
 }
 
 fn names(settings: &Settings) -> BlockNames {

@@ -28,6 +28,12 @@ impl Reserve {
         Reserve { budget: Budget::new(limit) }
     }
 
+    /// Bytes that wait now, and that may.
+    #[must_use]
+    pub fn room(&self) -> (u64, u64) {
+        (self.budget.used(), self.budget.limit())
+    }
+
     /// Copies a payload, or the beginning of one: the less room is left, the less of it, so that many can wait. Who
     /// writes is told how much was written, as of any write that was cut short; with `whole`, for writers who can't be
     /// told, all of it or nothing. `None` when there is no room.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use zest_cache::{CacheActor, DiskTier, MemoryTier, Meter};
-use zest_data::{BlockNames, Budget, Handover};
+use zest_data::{BlockNames, Budget, Handover, Shares};
 use zest_metadata::{Change, MetadataActor, Op, Views, compaction};
 use zest_types::{Attr, Caller, Errno, Handle, Ino, SliceId, SliceRecord, Time, limits};
 use zest_uploader::{Commits, HandOver, Outcomes, Staging, UploaderActor};
@@ -92,6 +92,8 @@ pub struct Shared {
     pub staging: Option<Arc<Staging>>,
     /// What streams of reads share.
     pub streams: Streams,
+    /// What each part of the mount may take of memory.
+    pub shares: Shares,
     /// What reading costs.
     pub meter: Arc<Meter>,
     /// Set once all actors run.
@@ -154,6 +156,8 @@ pub struct Parts {
     pub staging: Option<Arc<Staging>>,
     /// See [`Shared::streams`].
     pub streams: Streams,
+    /// See [`Shared::shares`].
+    pub shares: Shares,
 }
 
 impl Shared {
@@ -170,7 +174,7 @@ impl Shared {
             chunk_views: ChunkViews::default(),
             slice_ids: SlicePool::default(),
             budget: parts.budget,
-            reserve: Reserve::new(limits::WRITE_RESERVE),
+            reserve: Reserve::new(parts.shares.waiting),
             names: parts.names,
             exclusive: parts.exclusive,
             read_only: parts.read_only,
@@ -183,6 +187,7 @@ impl Shared {
             acl: parts.acl,
             staging: parts.staging,
             streams: parts.streams,
+            shares: parts.shares,
             meter: Arc::default(),
             links: OnceLock::new(),
             on_deleted: OnceLock::new(),

@@ -10,7 +10,7 @@ use crate::door::{DoorOptions, Ttl};
 use crate::meta_url::MetaUrl;
 use crate::serve::{DoorKind, Plan, serve, subdir};
 use crate::volume::{VolumeError, stored_settings};
-use crate::{background, log, mount_point};
+use crate::{background, log, memory, mount_point};
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use fuser::MountOption;
@@ -18,6 +18,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use zest_data::Shares;
 use zest_types::{Ino, Name};
 
 /// Arguments of `mount`.
@@ -88,10 +89,15 @@ pub(super) struct MountArgs {
     /// Try the object store before mounting.
     #[arg(long)]
     check_storage: bool,
-    /// Bytes written but not yet stored, in MiB or with a unit, at least 80M [default: 300M].
+    /// Memory that this mount may take, in MiB or with a unit, at least 64M; all parts get their shares of it [default:
+    /// half of what the control group may have, or a quarter of the machine's, and not more than 4G].
+    #[arg(long, value_name = "SIZE", value_parser = units::mib)]
+    memory: Option<u64>,
+    /// Bytes written but not yet stored, in MiB or with a unit, at least 32M [default: a share of the memory, and not more
+    /// than 300M].
     #[arg(long, value_name = "SIZE", value_parser = units::mib)]
     buffer_size: Option<u64>,
-    /// Bytes of blocks kept in memory, in MiB or with a unit [default: 256M].
+    /// Bytes of blocks kept in memory, in MiB or with a unit [default: a share of the memory, and not more than 256M].
     #[arg(long, value_name = "SIZE", value_parser = units::mib)]
     memory_cache: Option<u64>,
     /// Extended attributes; --enable-xattr=false saves the kernel a question with every write [default: true].
@@ -164,8 +170,8 @@ fn wishes(options: &[String]) -> anyhow::Result<Wishes> {
     Ok(wishes)
 }
 
-/// Smallest budget for writes: what may wait for room, and some room.
-const BUFFER_MIN: u64 = zest_types::limits::WRITE_RESERVE + (16 << 20);
+/// Smallest budget for writes that can be asked for, as in JuiceFS.
+const BUFFER_MIN: u64 = 32 << 20;
 
 impl MountArgs {
     pub(super) fn run(self, global: &Global) -> anyhow::Result<ExitCode> {
@@ -178,6 +184,7 @@ impl MountArgs {
         if let Some(size) = self.buffer_size.filter(|size| *size < BUFFER_MIN) {
             bail!("--buffer-size {size} is too small: at least {} MiB", BUFFER_MIN >> 20);
         }
+        self.shares()?;
         let wishes = wishes(&self.options)?;
         for option in self.compat.judge()? {
             tracing::warn!("--{option} has no effect in this version");
@@ -194,7 +201,7 @@ impl MountArgs {
         let shown = self.point.display().to_string();
         let background = self.background;
         let metrics = self.metrics.open()?;
-        let plan = Plan { metrics, ..self.plan(absolute, point.clone(), subdir, wishes) };
+        let plan = Plan { metrics, ..self.plan(absolute, point.clone(), subdir, wishes)? };
         serve(plan, move |name| match log {
             Some(log) if background => {
                 background::ready(&format!("OK, {name} is ready at \"{}\"", point.display()), &log)?;
@@ -208,6 +215,24 @@ impl MountArgs {
             }
         })?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What each part may take of memory.
+    fn shares(&self) -> anyhow::Result<Shares> {
+        let total = self.memory.unwrap_or_else(memory::usual);
+        if total < memory::LEAST {
+            bail!("--memory {total} is too small: at least {} MiB", memory::LEAST >> 20);
+        }
+        let blocks = self.memory_cache.or(self.cache.memory());
+        let shares = Shares::of(total).with(self.buffer_size, blocks);
+        if self.memory.is_some() && shares.sum() > total {
+            bail!(
+                "--memory {} MiB is less than its parts, {} MiB: raise it, or lower --buffer-size or --memory-cache",
+                total >> 20,
+                shares.sum().div_ceil(1 << 20)
+            );
+        }
+        Ok(shares)
     }
 
     /// Looks whether there is a volume, and a place to mount it; makes them where that was asked for.
@@ -239,7 +264,7 @@ impl MountArgs {
         Ok(copy)
     }
 
-    fn plan(self, url: MetaUrl, point: PathBuf, subdir: Vec<Name>, wishes: Wishes) -> Plan {
+    fn plan(self, url: MetaUrl, point: PathBuf, subdir: Vec<Name>, wishes: Wishes) -> anyhow::Result<Plan> {
         let usual = zest_vfs::Options::default();
         let shared = url.local().is_none();
         let all = if shared { Ttl::SHARED } else { Ttl::EXCLUSIVE };
@@ -259,7 +284,7 @@ impl MountArgs {
         };
         let cache = self.cache.plan();
         let traffic = self.traffic.plan();
-        Plan {
+        Ok(Plan {
             url,
             options: zest_vfs::Options {
                 read_only: self.read_only || wishes.read_only,
@@ -268,8 +293,7 @@ impl MountArgs {
                 heartbeat,
                 background_jobs: !self.no_bgjob,
                 jobs_every: usual.jobs_every,
-                write_budget: self.buffer_size.unwrap_or(usual.write_budget),
-                memory_cache: self.memory_cache.or(self.cache.memory()).unwrap_or(usual.memory_cache),
+                memory: self.shares()?,
                 cache: cache.settings.clone(),
                 cache_disks: usual.cache_disks,
                 codec: None,
@@ -306,7 +330,7 @@ impl MountArgs {
             allow_other: wishes.allow_other || rustix::process::geteuid().is_root(),
             source: wishes.source,
             metrics: None,
-        }
+        })
     }
 }
 

@@ -72,11 +72,12 @@ pub fn figures(mount: &Mount, begun: Duration) -> Vec<Figure> {
 
 /// The process.
 fn process(up: Duration) -> Vec<Figure> {
+    let (resident, _) = crate::memory::resident().unwrap_or_default();
     let usage = cpu_time();
     vec![
         seconds("juicefs_uptime", "Seconds since the mount began.", Kind::Gauge, up),
         seconds("juicefs_cpu_usage", "Seconds of CPU used.", Kind::Counter, usage),
-        gauge("juicefs_memory", "Bytes of memory in use.", resident()),
+        gauge("juicefs_memory", "Bytes of memory in use.", resident),
     ]
 }
 
@@ -84,13 +85,6 @@ fn process(up: Duration) -> Vec<Figure> {
 fn cpu_time() -> Duration {
     let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(spent.tv_sec).unwrap_or(0), u32::try_from(spent.tv_nsec).unwrap_or(0))
-}
-
-/// Resident memory of this process.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
-    pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
 fn cache(mount: &Mount) -> Vec<Figure> {

@@ -1,6 +1,7 @@
 //! Serving a mount, from opening the volume to the last flush: everything is put together here, one after the
 //! other; how it ends is in `ending`.
 
+mod budget;
 mod cache;
 mod clone;
 mod doors;
@@ -122,7 +123,7 @@ impl Me {
         let (uuid, point) = (&self.settings.uuid, self.point.to_string_lossy());
         Some(json!({
             "UUID": uuid, "Point": point, "Pid": std::process::id(), "MetaServer": server,
-            "Reading": reading::shown(&mount),
+            "Reading": reading::shown(&mount), "Memory": budget::shown(&mount),
         }))
     }
 }

@@ -100,7 +100,7 @@ async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
     }
     let options = Options {
         lease: Duration::from_millis(shared.setup.lease_ms),
-        memory_cache: 4 << 20,
+        memory: zest_data::Shares { blocks: 4 << 20, ..zest_data::Shares::default() },
         heartbeat: Duration::from_secs(shared.setup.heartbeat),
         ..Options::default()
     };

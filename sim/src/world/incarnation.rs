@@ -15,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use zest_data::Shares;
 use zest_engines::embedded::EmbeddedEngine;
 use zest_engines::memory::MemoryEngine;
 use zest_metadata::{CommitError, Engine, Key};
@@ -101,8 +102,7 @@ pub async fn live(media: Rc<Media>, task: Task) {
     }
     let options = Options {
         lease: Duration::from_secs(1),
-        write_budget: media.setup.write_budget,
-        memory_cache: media.setup.cache,
+        memory: Shares { writes: media.setup.write_budget, blocks: media.setup.cache, ..Shares::default() },
         jobs_every: JOBS_EVERY,
         ..Options::default()
     };

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use tokio::sync::oneshot;
 use zest_types::SliceId;
-use zest_types::limits::{CACHE_BATCH, CACHE_QUEUE};
+use zest_types::limits::CACHE_BATCH;
 
 /// Bytes of one block to be stored: parts that are whole.
 pub(super) struct Job {
@@ -44,15 +44,23 @@ struct Inner {
 }
 
 /// See the head of this file.
-#[derive(Default)]
-pub(super) struct Queue(Mutex<Inner>);
+pub(super) struct Queue {
+    inner: Mutex<Inner>,
+    /// Bytes that may wait.
+    most: u64,
+}
 
 impl Queue {
+    /// A queue of so many bytes.
+    pub(super) fn new(most: u64) -> Queue {
+        Queue { inner: Mutex::default(), most }
+    }
+
     /// Adds a job, unless there is no room. One that somebody waits for always has room: he bounds how many there are.
     pub(super) fn push(&self, job: Job) -> bool {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         let len = job.data.len() as u64;
-        let fits = job.told.is_some() || inner.bytes + len <= CACHE_QUEUE;
+        let fits = job.told.is_some() || inner.bytes + len <= self.most;
         if inner.closed || !fits {
             drop(inner);
             job.done(false);
@@ -65,7 +73,7 @@ impl Queue {
 
     /// The jobs to do next, oldest first.
     pub(super) fn take(&self) -> Vec<Job> {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while bytes < CACHE_BATCH {
             let Some(job) = inner.jobs.pop_front() else { break };
@@ -77,12 +85,12 @@ impl Queue {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().jobs.is_empty()
+        self.inner.lock().jobs.is_empty()
     }
 
     /// Takes nothing more, and lets go what waits.
     pub(super) fn close(&self) {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         inner.closed = true;
         inner.bytes = 0;
         let jobs = std::mem::take(&mut inner.jobs);

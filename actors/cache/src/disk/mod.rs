@@ -60,6 +60,8 @@ pub struct Settings {
     pub partial_only: bool,
     /// Bytes of a full block.
     pub block_size: u32,
+    /// Bytes that wait to be written into each directory; more are not kept.
+    pub queue: u64,
 }
 
 impl Default for Settings {
@@ -73,6 +75,7 @@ impl Default for Settings {
             verify: Level::default(),
             partial_only: false,
             block_size: BLOCK_SIZE,
+            queue: zest_types::limits::CACHE_QUEUE,
         }
     }
 }

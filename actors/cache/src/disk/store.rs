@@ -112,7 +112,7 @@ impl Store {
             entries: RwLock::new(entries),
             bytes: AtomicU64::new(bytes),
             hands: Mutex::new(hands),
-            queue: Queue::default(),
+            queue: Queue::new(settings.queue),
             lost: Mutex::default(),
             open: Mutex::default(),
             failures: AtomicU32::new(0),
