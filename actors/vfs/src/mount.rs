@@ -126,12 +126,10 @@ pub async fn mount(
         true => 0,
         false => session::begin(&*engine, &world, &options.session_info, options.heartbeat).await?,
     };
-    let shares = options.memory;
-    let pool = BlockPool::keeping(shares.idle);
-    let budget = Budget::with_pool(shares.writes.max(limits::WRITE_BUDGET_MIN), pool);
+    let budget = writes(&options.memory);
     let files = Arc::new(Files::new(settings.block_size(), budget.clone()));
     let lease = if exclusive { Duration::MAX } else { options.lease.max(options.open_cache) };
-    let views = Arc::new(Views::of(lease, shares.records));
+    let views = Arc::new(Views::of(lease, options.memory.records));
     let ears = Arc::new(Ears::new(Arc::clone(&views)));
     if engine.listen(Arc::clone(&ears) as _) {
         views.hear();
@@ -175,7 +173,7 @@ pub async fn mount(
         acl: settings.enable_acl,
         staging: options.staging.clone(),
         streams: streams(settings, options),
-        shares,
+        shares: options.memory,
     }));
     mistrust_numbers(&shared, &core);
     start_actors(&shared, &core, codec, options, stage).await?;
@@ -183,6 +181,11 @@ pub async fn mount(
         shared.fetch_ids().await?;
     }
     Ok(Mount { vfs: Vfs::new(shared), core, engine, session })
+}
+
+/// Memory for unflushed writes.
+fn writes(shares: &Shares) -> Budget {
+    Budget::with_pool(shares.writes.max(limits::WRITE_BUDGET_MIN), BlockPool::keeping(shares.idle))
 }
 
 /// How far streams may run ahead: each as far as was said, all of them into half of the memory for blocks, or as much as
