@@ -193,15 +193,12 @@ impl Bench<'_> {
         self.store.delete(&self.key(name)).await.map_err(words)
     }
 
+    /// Blocks never change, but a put whose answer is late is made again beside the first.
     async fn together(&self) -> Outcome {
-        let bodies: Vec<Vec<u8>> = (20..28).map(|number| body(number, 100_000)).collect();
-        let writes = join_all(bodies.iter().map(|data| self.put("contended", data))).await;
+        let data = body(20, 100_000);
+        let writes = join_all((0..8).map(|_| self.put("contended", &data))).await;
         writes.into_iter().collect::<Outcome>()?;
-        let got = self.store.get(&self.key("contended"), None).await.map_err(words)?;
-        if bodies.iter().any(|data| got == data) {
-            return Ok(());
-        }
-        Err("what is there was written by nobody: parts of several".into())
+        self.shows("contended", &data).await
     }
 }
 
@@ -227,6 +224,6 @@ pub async fn cases(store: &Store, prefix: &str, large: usize) -> Vec<Case> {
     note("names", "special keys", bench.odd_names().await);
     note("sizes", "an empty object", bench.sized("empty", 0).await);
     note("sizes", "a large object", bench.sized("large", large).await);
-    note("together", "put one object at once", bench.together().await);
+    note("together", "put the same at once", bench.together().await);
     all
 }
