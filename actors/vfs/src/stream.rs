@@ -12,6 +12,8 @@ use std::time::Duration;
 use zest_cache::{Count, Prefetch};
 use zest_data::crowd::{Crowd, WHILE};
 use zest_data::readahead::{Conditions, Readahead};
+use zest_types::Ino;
+use zest_types::limits::CHUNK_SIZE;
 
 /// One handle's reads so far.
 #[derive(Debug, Default)]
@@ -81,6 +83,21 @@ impl Streams {
 }
 
 impl Shared {
+    /// Where what is known of a file's slices ends: a chunk whose list nobody asked for yet shows nothing that could be
+    /// fetched, and must not count as asked for.
+    fn known_end(&self, ino: Ino, from: u64, to: u64, now: Duration) -> u64 {
+        let mut end = from;
+        while end < to {
+            let index = end / CHUNK_SIZE;
+            let known = u32::try_from(index).is_ok_and(|index| self.views.chunk(ino, index, now).is_some());
+            if !known {
+                break;
+            }
+            end = (index + 1).saturating_mul(CHUNK_SIZE);
+        }
+        end.min(to)
+    }
+
     /// Notes a read and asks for the blocks that will be wanted next.
     pub fn read_ahead(&self, handle: &FileHandle, offset: u64, size: u32) {
         let ino = handle.file.ino;
@@ -93,7 +110,10 @@ impl Shared {
         };
         let most = self.streams.most.min(share);
         let conditions = Conditions { now, block_time: self.meter.block_time(), most };
-        let wanted = stream.readahead.observe(offset, u64::from(size), length, block_size, &conditions);
+        let ahead = most.saturating_add(2).saturating_mul(u64::from(block_size));
+        let reach = length.min(offset.saturating_add(u64::from(size)).saturating_add(ahead));
+        let known = self.known_end(ino, offset, reach, now);
+        let wanted = stream.readahead.observe(offset, u64::from(size), known, block_size, &conditions);
         stream.whole = stream.readahead.is_stream() && share > 0;
         let used = stream.passed();
         if used > 0 {
