@@ -14,6 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use tokio::sync::oneshot;
+use zest_data::Shares;
 use zest_engines::MemoryEngine;
 use zest_metadata::{Engine, format};
 use zest_types::volume::Settings;
@@ -92,11 +93,8 @@ async fn serve(
     (settings.trash_days, settings.block_size_kib) = (0, 64);
     let first = format::new_volume(settings.to_json(), false, true, Time::new(1, 0));
     engine.commit(&first).await.unwrap();
-    let options = zest_vfs::Options {
-        write_budget: limits::WRITE_BUDGET_MIN,
-        memory_cache: 0,
-        ..zest_vfs::Options::default()
-    };
+    let memory = Shares { writes: limits::WRITE_BUDGET_MIN, blocks: 0, ..Shares::default() };
+    let options = zest_vfs::Options { memory, ..zest_vfs::Options::default() };
     let world = outside::world(&blocks);
     let mount = zest_vfs::mount(world, engine, &settings, &options, &Here).await.unwrap();
     begun.send(mount.vfs.clone()).unwrap();
