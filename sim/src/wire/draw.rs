@@ -80,7 +80,24 @@ pub fn setup(seed: u64) -> WireSetup {
     }
     mishaps(&chance, &mut setup);
     more(&mut setup);
+    forgetful(&mut setup);
     setup
+}
+
+/// Some servers forget what they answered. Little can be judged of such a world, so it is made for that alone: one way
+/// to forget, often enough that it is met, and nobody dies. From a stream of its own, so that other plans stay.
+fn forgetful(setup: &mut WireSetup) {
+    let chance = SimChance::new(setup.seed, "wire forgetful");
+    if !chance.permille(50) {
+        return;
+    }
+    let way = *chance.pick(&[Mishap::PowerCut, Mishap::FailOver, Mishap::Evicted]);
+    setup.mishaps.retain(|mishap, _| *mishap == Mishap::LostReply);
+    setup.mishaps.insert(way, 700);
+    setup.lag_ms = (way == Mishap::FailOver).then(|| chance.between(50, 1_000));
+    setup.dies = None;
+    // Soon enough to hear that keys were thrown away, and long enough to meet it.
+    (setup.heartbeat, setup.seconds) = (4, 4);
 }
 
 /// Locks, quotas, crowds, and clients that die; from a stream of its own, so that the rest of a plan stays what it was.

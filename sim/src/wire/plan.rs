@@ -92,8 +92,14 @@ impl WireSetup {
     /// Whether requests may fail with input/output errors in this world.
     #[must_use]
     pub fn may_fail(&self) -> bool {
-        let refusing =
-            [Mishap::FailedSave, Mishap::OutOfMemory, Mishap::LostTail, Mishap::FailOver, Mishap::PowerCut];
+        let refusing = [
+            Mishap::FailedSave,
+            Mishap::OutOfMemory,
+            Mishap::LostTail,
+            Mishap::FailOver,
+            Mishap::PowerCut,
+            Mishap::Evicted,
+        ];
         refusing.iter().any(|mishap| self.mishaps.contains_key(mishap))
     }
 
@@ -103,11 +109,13 @@ impl WireSetup {
         self.lease_ms == 0 && !self.push && !self.forgets()
     }
 
-    /// Whether answers may be forgotten in this world: a machine loses its power, or a replica is behind.
+    /// Whether answers may be forgotten in this world: a machine loses its power, a replica is behind, or keys are
+    /// thrown away.
     #[must_use]
     pub fn forgets(&self) -> bool {
         let fails_over =
             self.mishaps.contains_key(&Mishap::FailOver) && self.lag_ms.is_some_and(|lag| lag > 0);
-        fails_over || self.mishaps.contains_key(&Mishap::PowerCut)
+        let loses = [Mishap::PowerCut, Mishap::Evicted];
+        fails_over || loses.iter().any(|mishap| self.mishaps.contains_key(mishap))
     }
 }

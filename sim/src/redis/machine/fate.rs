@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 /// How often in a second it is drawn whether something strikes.
 const PARTS: u32 = 5;
+/// A server that ends again and again proves nothing: after so many times by itself it stays up.
+const MOST_ENDS: u64 = 10;
 const PART: Duration = Duration::from_millis(1000 / PARTS as u64);
 
 impl Machine {
@@ -106,13 +108,30 @@ impl Machine {
         self.tape.say(|| format!("redis: is a replica for {} ms", time.as_millis()));
     }
 
-    /// Has no memory for more for a while.
+    /// Has no memory for more for a while: refuses writes.
     pub fn squeeze(&self, time: Duration) {
+        self.pinch(1, time);
+        self.tape.say(|| format!("redis: has no memory to give for {} ms", time.as_millis()));
+    }
+
+    /// Has been told to throw keys away, and has so many bytes too little for a while.
+    pub fn evict(&self, bytes: u64, time: Duration) {
+        drop(self.state.borrow_mut().server.config.set("maxmemory-policy", "allkeys-lru"));
+        self.pinch(bytes, time);
+        self.tape.say(|| format!("redis: throws keys away for {} ms", time.as_millis()));
+    }
+
+    fn pinch(&self, bytes: u64, time: Duration) {
         let mut state = self.state.borrow_mut();
-        let memory = (state.server.memory() - 1).to_string();
+        let memory = state.server.memory().saturating_sub(bytes).max(1).to_string();
         drop(state.server.config.set("maxmemory", &memory));
         state.squeezed = Some(Instant::now() + time);
-        self.tape.say(|| format!("redis: has no memory to give for {} ms", time.as_millis()));
+    }
+
+    /// There is memory again, and nothing is thrown away.
+    fn relax(state: &mut State) {
+        drop(state.server.config.set("maxmemory", "0"));
+        drop(state.server.config.set("maxmemory-policy", "noeviction"));
     }
 
     /// Ends all phases.
@@ -121,7 +140,7 @@ impl Machine {
         (state.demoted, state.squeezed) = (None, None);
         state.server.facts.replica = false;
         state.server.facts.save_failed = false;
-        drop(state.server.config.set("maxmemory", "0"));
+        Machine::relax(&mut state);
     }
 
     /// What begins and ends by itself.
@@ -131,7 +150,7 @@ impl Machine {
             state.server.facts.replica = false;
         }
         if state.squeezed.take_if(|end| *end <= now).is_some() {
-            drop(state.server.config.set("maxmemory", "0"));
+            Machine::relax(state);
         }
         if state.starts.take_if(|at| *at <= now).is_some() {
             state.up = true;
@@ -154,10 +173,11 @@ impl Machine {
             if !state.up || state.busy_until > Instant::now() {
                 continue;
             }
+            let stays_up = state.server.facts.process >= MOST_ENDS;
             drop(state);
-            if strikes(Mishap::Restart) {
+            if strikes(Mishap::Restart) && !stays_up {
                 self.kill(End::Process, ms(50, 2_000));
-            } else if strikes(Mishap::PowerCut) {
+            } else if strikes(Mishap::PowerCut) && !stays_up {
                 self.kill(End::Power(self.mishaps.between(0, 1000)), ms(500, 3_000));
             } else if strikes(Mishap::FailOver) {
                 self.fail_over();
@@ -167,6 +187,8 @@ impl Machine {
                 self.demote(ms(100, 2_000));
             } else if strikes(Mishap::OutOfMemory) {
                 self.squeeze(ms(100, 2_000));
+            } else if strikes(Mishap::Evicted) {
+                self.evict(self.mishaps.between(1, 3_000), ms(100, 2_000));
             } else if strikes(Mishap::ForkStall) {
                 self.fork(&mut self.state.borrow_mut(), false);
             }
