@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use zest_sim::devices::Fault;
 use zest_sim::explorer::{
     marks::Marks, planted::first_find, planted::first_find_wire, run, shrink::shrink, sweep::Report,
-    sweep::sweep, twice::twice,
+    sweep::sweep, twice::apart, twice::twice,
 };
 use zest_sim::plan::{Setup, draw::setup};
 use zest_sim::redis::machine::Mishap;
@@ -45,7 +45,13 @@ enum Command {
         wire: bool,
     },
     /// Runs every seed twice and compares.
-    Twice(Many),
+    Twice {
+        #[command(flatten)]
+        many: Many,
+        /// Each run by a process of its own, with other variables and addresses.
+        #[arg(long)]
+        apart: bool,
+    },
     /// Runs many seeds and reports.
     Sweep(Many),
     /// Counts what worlds reach, and names what they should and do not.
@@ -96,13 +102,14 @@ fn main() -> ExitCode {
     let good = match Arguments::parse().command {
         Command::Run { seed, bug, quiet, wire: true, .. } => tell_wire(&seed, bug.as_deref(), quiet),
         Command::Run { seed, bug, shrink, quiet, .. } => tell(&seed, bug.as_deref(), shrink, quiet),
-        Command::Twice(many) if many.wire => {
+        Command::Twice { many, apart: true } => twice_apart(&many),
+        Command::Twice { many, .. } if many.wire => {
             many_wire(&many, "twice", |seed| wire::twice(&wire::draw::setup(seed)))
         }
         Command::Sweep(many) if many.wire => {
             many_wire(&many, "sweep", |seed| Ok(wire::run(&wire::draw::setup(seed), None, false)))
         }
-        Command::Twice(many) => {
+        Command::Twice { many, .. } => {
             report(&many, "twice", &sweep(many.range(), many.threads, many.all, |seed| twice(&setup(seed))))
         }
         Command::Sweep(many) => report(
@@ -115,6 +122,28 @@ fn main() -> ExitCode {
         Command::Faults(both) => faults(&both),
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn twice_apart(many: &Many) -> bool {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => {
+            eprintln!("this program does not find itself: {error}");
+            return false;
+        }
+    };
+    let differing: Vec<String> = many
+        .range()
+        .filter_map(|seed| {
+            let seed = seed.to_string();
+            let wire = many.wire.then_some("--wire");
+            let arguments: Vec<&str> = std::iter::once(seed.as_str()).chain(wire).collect();
+            apart(&program, &arguments).err().map(|text| format!("seed {seed}: {text}"))
+        })
+        .collect();
+    differing.iter().for_each(|text| println!("{text}"));
+    println!("twice apart: {} of {} runs differ", differing.len(), many.seeds);
+    differing.is_empty()
 }
 
 fn many_wire(many: &Many, what: &str, one: impl Fn(u64) -> Result<WireOutcome, String> + Sync) -> bool {
@@ -177,8 +206,12 @@ fn plan_of(text: &str) -> Result<Setup, String> {
 }
 
 fn bug_of(name: &str) -> Result<Bug, String> {
-    let found =
-        Bug::ALL.into_iter().chain(Bug::WIRE).find(|bug| format!("{bug:?}").eq_ignore_ascii_case(name));
+    let found = Bug::ALL
+        .into_iter()
+        .chain(Bug::WIRE)
+        .chain(Bug::LEAKS)
+        .chain(Bug::CANARIES)
+        .find(|bug| format!("{bug:?}").eq_ignore_ascii_case(name));
     found.ok_or_else(|| {
         format!("no planted bug is called {name}; there are {:?} and {:?}", Bug::ALL, Bug::WIRE)
     })

@@ -45,7 +45,11 @@ pub fn universe<R: Send + 'static>(seed: u64, f: impl FnOnce() -> R + Send + 'st
             runtime.block_on(async move { f() })
         }));
         let first = FIRST_PANIC.with(|first| first.borrow_mut().take().flatten());
-        result.map_err(|_| first.unwrap_or_else(|| "a panic without text".into()))
+        // Also one that was caught, as actors do with their tasks.
+        match (result, first) {
+            (Ok(result), None) => Ok(result),
+            (_, first) => Err(first.unwrap_or_else(|| "a panic without text".into())),
+        }
     };
     let thread = std::thread::Builder::new().name(format!("seed {seed}")).stack_size(16 << 20).spawn(inside);
     match thread {

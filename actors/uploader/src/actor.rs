@@ -22,6 +22,7 @@ use zest_data::{BlockId, BlockNames, BlockSink, Handover};
 use zest_types::limits::{MAILBOX, STAGING_PUTS, UPLOADS};
 use zest_types::{Errno, Ino, SliceId};
 use zest_world::World;
+use zest_world::planted::{self, Bug};
 
 /// Blocks that may wait to be removed.
 const GARBAGE: usize = 1 << 16;
@@ -211,6 +212,9 @@ impl UploaderActor {
     fn wait(&mut self) -> (Token, ResponseFuture<()>) {
         let (done, wait) = oneshot::channel();
         self.last_token += 1;
+        if planted::active(Bug::CanaryDeadActor) {
+            return (self.last_token, Box::pin(std::future::pending()));
+        }
         self.drains.insert(self.last_token, done);
         let answer = async move {
             let _ended = wait.await; // an actor that ends has no line left to wait for

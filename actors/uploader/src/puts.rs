@@ -8,6 +8,7 @@ use zest_data::codec::{self, BlockCodec};
 use zest_data::retry::{Asker, in_time};
 use zest_types::Errno;
 use zest_types::limits::UPLOAD_PATIENCE_MS;
+use zest_world::planted::{self, Bug};
 use zest_world::{ObjectError, World};
 
 const FIRST_MS: u64 = 100;
@@ -23,6 +24,12 @@ pub(crate) async fn put_encoded(
     block: Bytes,
 ) -> Result<(), ObjectError> {
     let body = encoded(&world, &codec, &key, block).await?;
+    if let Some(number) = planted::leaked() {
+        world.clock.sleep(Duration::from_millis(number % 16)).await;
+    }
+    while planted::active(Bug::CanaryEndlessLoop) {
+        world.tell(asker.actor, "again", asker.subject, 0);
+    }
     put_patiently(world, asker, key, body).await
 }
 

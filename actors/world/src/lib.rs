@@ -5,6 +5,8 @@
 pub mod clock;
 pub mod dial;
 pub mod disk;
+#[cfg(feature = "planted")]
+mod leaks;
 pub mod objects;
 pub mod offload;
 pub mod planted;

@@ -84,6 +84,28 @@ pub enum Bug {
     LostWriteUntold,
     /// An fsync does not wait for uploads.
     FsyncBeforeUpload,
+    /// A leak: the clock of the machine.
+    LeakWallClock,
+    /// A leak: random numbers of the kernel.
+    LeakEntropy,
+    /// A leak: the order of a hash table.
+    LeakHashOrder,
+    /// A leak: another thread.
+    LeakThread,
+    /// A leak: the order of addresses in memory.
+    LeakAddressOrder,
+    /// A leak: the variables of the process.
+    LeakEnvironment,
+    /// A leak: a sum of fractions in an order nobody decided.
+    LeakFloat,
+    /// A canary: a judge whose rule no volume can keep.
+    CanaryFalseInvariant,
+    /// A canary: a judge objects, and nobody reports it.
+    CanarySwallowedVerdict,
+    /// A canary: an actor does something for ever, in no time.
+    CanaryEndlessLoop,
+    /// A canary: an actor answers nobody any more.
+    CanaryDeadActor,
 }
 
 impl Bug {
@@ -108,6 +130,25 @@ impl Bug {
     /// Those of staged blocks.
     pub const STAGING: [Bug; 4] =
         [Bug::TornTailBelieved, Bug::YoungOvertakesOld, Bug::ReplyBeforeGroupSync, Bug::TrimDropsStaged];
+
+    /// Leaks of determinism: runs of one seed differ.
+    pub const LEAKS: [Bug; 7] = [
+        Bug::LeakWallClock,
+        Bug::LeakEntropy,
+        Bug::LeakHashOrder,
+        Bug::LeakThread,
+        Bug::LeakAddressOrder,
+        Bug::LeakEnvironment,
+        Bug::LeakFloat,
+    ];
+
+    /// Canaries: what the court itself must not sleep through.
+    pub const CANARIES: [Bug; 4] = [
+        Bug::CanaryFalseInvariant,
+        Bug::CanarySwallowedVerdict,
+        Bug::CanaryEndlessLoop,
+        Bug::CanaryDeadActor,
+    ];
 
     /// Those that worlds of one client find.
     pub const ALL: [Bug; 22] = [
@@ -160,4 +201,19 @@ pub fn active(bug: Bug) -> bool {
 #[must_use]
 pub const fn active(_: Bug) -> bool {
     false
+}
+
+/// A number that no seed decides, while a leak is open.
+#[cfg(feature = "planted")]
+#[must_use]
+pub fn leaked() -> Option<u64> {
+    crate::leaks::number()
+}
+
+/// A number that no seed decides: there is none in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+#[must_use]
+pub const fn leaked() -> Option<u64> {
+    None
 }

@@ -10,6 +10,9 @@ use zest_world::{Event, Trace};
 /// Events kept for a comparison; the digest covers all of them.
 const KEPT: usize = 1 << 18;
 
+/// So many events at one moment are an endless loop.
+const AT_ONCE: u64 = 100_000;
+
 /// An event with its virtual time in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamped {
@@ -25,6 +28,8 @@ struct Inner {
     started: Option<tokio::time::Instant>,
     digest: u64,
     count: u64,
+    /// The time of the last event, and how many there were at it.
+    moment: (u64, u64),
     events: VecDeque<Stamped>,
     words: Vec<(u64, String)>,
     reached: BTreeSet<Reached>,
@@ -129,6 +134,12 @@ impl Trace for Tape {
         }
         inner.digest = digest;
         inner.count += 1;
+        let (last, many) = inner.moment;
+        inner.moment = if last == at { (at, many + 1) } else { (at, 1) };
+        assert!(
+            inner.moment.1 < AT_ONCE,
+            "endless: {AT_ONCE} events and no time has passed; the last is {event:?}"
+        );
         if inner.events.len() == KEPT {
             inner.events.pop_front();
         }

@@ -9,6 +9,7 @@ use super::recovered::{Found, Recovered, as_tree};
 use super::stamp::Stamp;
 use super::tree::Tree;
 use bytes::Bytes;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use zest_types::request::{Fallocate, SeekWhat, SetAttr, SetTime};
 use zest_types::{Errno, FileType, Ino, Request, Response, ServeResult, Time};
@@ -22,11 +23,33 @@ pub struct Violation {
     pub text: String,
 }
 
+std::thread_local! {
+    /// How often somebody objected in this thread's world.
+    static OBJECTIONS: Cell<u64> = const { Cell::new(0) };
+}
+
 impl Violation {
-    /// A violation.
+    /// A violation. Whoever has one reports it, or forgives it: a world that ends without a word although somebody
+    /// objected is broken, too.
     #[must_use]
     pub fn new(rule: &'static str, text: String) -> Violation {
+        OBJECTIONS.set(OBJECTIONS.get() + 1);
         Violation { rule, text }
+    }
+
+    /// This world does not promise what is missed.
+    pub fn forgive(self) {
+        OBJECTIONS.set(OBJECTIONS.get().saturating_sub(1));
+    }
+
+    /// The verdict over a world: what was reported. Objections nobody reported are a violation of their own.
+    #[must_use]
+    pub fn verdict(reported: Option<Violation>) -> Option<Violation> {
+        let objections = OBJECTIONS.replace(0);
+        reported.or_else(|| {
+            let text = format!("somebody objected {objections} times, and nobody reported it");
+            (objections > 0).then_some(Violation { rule: "verdict", text })
+        })
     }
 }
 

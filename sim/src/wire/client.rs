@@ -77,6 +77,8 @@ pub async fn live(shared: Rc<Shared>, number: usize) {
         // In a world that forgets, nothing but answers at all is promised.
         if !shared.setup.forgets() || violation.rule == "hang" {
             shared.violated(violation);
+        } else {
+            violation.forgive();
         }
         shared.stop.set(true);
     }

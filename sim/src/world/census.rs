@@ -8,11 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use zest_metadata::{Counter, Engine, EngineError, Key, Record, Scan};
 use zest_types::{FileType, Ino};
 use zest_vfs::Mount;
+use zest_world::planted::{self, Bug};
 
 /// Whether all invariants hold.
 pub async fn check(media: &Media, mount: &Mount) -> Result<(), Violation> {
     let engine = &**mount.engine();
     let volume = count(media, engine).await.map_err(|error| Violation::new("census", error.to_string()))?;
+    if planted::active(Bug::CanaryFalseInvariant) && !volume.attrs.is_empty() {
+        return Err(Violation::new("canary", "there is a node".into()));
+    }
+    if planted::active(Bug::CanarySwallowedVerdict) {
+        drop(Violation::new("canary", "nobody will hear of it".into()));
+    }
     invariants::check(&volume)
 }
 

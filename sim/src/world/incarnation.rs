@@ -272,7 +272,10 @@ async fn inspect(media: &Media, task: &Task, scene: &Scene, mount: &Mount) -> bo
     match verdict {
         Ok(()) => true,
         // A volume whose disk fails while it is looked at shows nothing; the next life looks again.
-        Err(violation) if ["look", "census"].contains(&violation.rule) && bad_disk(media) => false,
+        Err(violation) if ["look", "census"].contains(&violation.rule) && bad_disk(media) => {
+            violation.forgive();
+            false
+        }
         Err(violation) => {
             scene.violated(violation);
             false

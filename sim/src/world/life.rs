@@ -52,6 +52,7 @@ impl Outcome {
     /// What a tape says of a world that ended.
     #[must_use]
     pub fn of(tape: &Tape, violation: Option<Violation>, fired: BTreeMap<Fault, u64>) -> Outcome {
+        let violation = Violation::verdict(violation);
         let (digest, events) = (tape.digest(), tape.count());
         let reached = tape.all_reached();
         let (tape, words) = tape.take();
