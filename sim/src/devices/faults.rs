@@ -45,11 +45,17 @@ pub enum Fault {
     FailedDisk,
     /// A bit of what a disk that may rot holds has changed when it is read.
     RottenBit,
+    /// The clock of a client's host is wrong from the beginning.
+    SkewedClock,
+    /// The clock of a client's host runs fast or slow.
+    DriftingClock,
+    /// The clock of a client's host is set, forward or back.
+    JumpingClock,
 }
 
 impl Fault {
     /// Every class.
-    pub const ALL: [Fault; 18] = [
+    pub const ALL: [Fault; 21] = [
         Fault::SlowObject,
         Fault::RefusedObject,
         Fault::LostObjectReply,
@@ -68,7 +74,13 @@ impl Fault {
         Fault::FullDisk,
         Fault::FailedDisk,
         Fault::RottenBit,
+        Fault::SkewedClock,
+        Fault::DriftingClock,
+        Fault::JumpingClock,
     ];
+
+    /// Those of clocks: only worlds with several clients have them.
+    pub const OF_CLOCKS: [Fault; 3] = [Fault::SkewedClock, Fault::DriftingClock, Fault::JumpingClock];
 
     /// Those that only disks meet which may be lost or full: no world without such a disk has them.
     pub const OF_SPARE_DISKS: [Fault; 3] = [Fault::FullDisk, Fault::FailedDisk, Fault::RottenBit];
@@ -95,6 +107,9 @@ impl Fault {
             Fault::FullDisk => "full-disk",
             Fault::FailedDisk => "failed-disk",
             Fault::RottenBit => "rotten-bit",
+            Fault::SkewedClock => "skewed-clock",
+            Fault::DriftingClock => "drifting-clock",
+            Fault::JumpingClock => "jumping-clock",
         }
     }
 
@@ -121,12 +136,17 @@ impl Fates {
 
     /// Whether this fault happens now; counted if so.
     pub fn strikes(&self, fault: Fault) -> bool {
-        let rate = self.rates.get(&fault).copied().unwrap_or(0);
-        let strikes = self.chance.permille(rate);
+        let strikes = self.chance.permille(self.rate(fault));
         if strikes {
             self.count(fault);
         }
         strikes
+    }
+
+    /// How often this fault happens, in times per thousand.
+    #[must_use]
+    pub fn rate(&self, fault: Fault) -> u32 {
+        self.rates.get(&fault).copied().unwrap_or(0)
     }
 
     /// A number below `end`, for what a fault hits.

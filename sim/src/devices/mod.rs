@@ -10,6 +10,7 @@ pub mod objects;
 pub mod offload;
 pub mod records;
 pub mod tape;
+pub mod wrong;
 
 pub use chance::SimChance;
 pub use clock::SimClock;
@@ -20,3 +21,4 @@ pub use objects::{ObjectMedia, SimObjects};
 pub use offload::SimOffload;
 pub use records::SimRecords;
 pub use tape::Tape;
+pub use wrong::Wrong;

@@ -31,7 +31,7 @@ impl Stamp {
 
     /// The call was answered now.
     pub fn close(&mut self, now: Time) {
-        if self.high == FAR {
+        if self.high == FAR && self.low != Stamp::ANY.low {
             self.high = now;
         }
     }
@@ -39,6 +39,9 @@ impl Stamp {
     /// The later of what was there and some moment of `other`.
     #[must_use]
     pub fn touched(self, other: Stamp) -> Stamp {
+        if other.low == Stamp::ANY.low {
+            return Stamp::ANY;
+        }
         Stamp { low: self.low.max(other.low), high: self.high.max(other.high) }
     }
 

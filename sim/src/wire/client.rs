@@ -4,7 +4,7 @@
 use super::ledger;
 use super::life::Shared;
 use super::locker::{self, Locker};
-use crate::devices::{Life, SimChance, SimClock, SimObjects, SimOffload};
+use crate::devices::{Fault, Life, SimChance, SimClock, SimObjects, SimOffload, Wrong};
 use crate::judge::{Court, Terms, Violation};
 use crate::plan::Step;
 use crate::redis::dial::SimDial;
@@ -47,13 +47,23 @@ fn world(shared: &Shared, number: usize, clock: Arc<SimClock>, life: &Arc<Life>)
         offload: Arc::new(SimOffload { life: life.clone(), chance: stream("offload"), fates: fates.clone() }),
         objects: Arc::new(SimObjects {
             media: media.objects.clone(),
-            clock: clock.clone(),
+            clock: Arc::new(SimClock::new(Duration::ZERO)),
             life: life.clone(),
             chance: stream("objects"),
             fates,
             tape: tape.clone(),
         }),
         trace: tape,
+    }
+}
+
+/// The clock of a client's host.
+fn clock_of(shared: &Shared, number: usize) -> SimClock {
+    let right = SimClock::new(Duration::ZERO);
+    let chance = SimChance::new(shared.setup.seed.wrapping_mul(17).wrapping_add(number as u64), "clock");
+    match Wrong::draw(&shared.media.fates, &chance, shared.setup.most_wrong()) {
+        Some(wrong) if shared.setup.has_wrong_clocks() => right.wrong(wrong),
+        _ => right,
     }
 }
 
@@ -86,7 +96,7 @@ pub async fn live(shared: Rc<Shared>, number: usize) {
 }
 
 async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
-    let clock = Arc::new(SimClock::new(Duration::ZERO));
+    let clock = Arc::new(clock_of(shared, number));
     if number == 0 {
         shared.media.tape.starts(Duration::ZERO);
     }
@@ -175,7 +185,8 @@ async fn begin(shared: &Shared, scene: &Scene) -> Result<(), Violation> {
     }
     let found = look(scene).await.map_err(|text| Violation::new("look", text))?;
     let lenient = shared.setup.may_fail();
-    let terms = Terms { lenient, lax_reads: true, durable_at_once: true };
+    let lax_times = shared.setup.faults.contains_key(&Fault::JumpingClock);
+    let terms = Terms { lenient, lax_reads: true, durable_at_once: true, lax_times };
     shared.media.bench.borrow_mut().court = Some(Court::new(terms, &found));
     Ok(())
 }
@@ -253,9 +264,8 @@ async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usiz
             census::check(&shared.media, mount).await?;
         }
         if !shared.is_over() && !shared.setup.may_fail() {
-            let heartbeat = Duration::from_secs(shared.setup.heartbeat);
-            locker::settle(shared, scene, heartbeat).await?;
-            sessions(shared, scene, mount, heartbeat).await?;
+            locker::settle(shared, scene).await?;
+            sessions(shared, scene, mount).await?;
         }
         shared.looked.set(true);
     }
@@ -269,13 +279,8 @@ async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usiz
 }
 
 /// Sessions are those of the clients that live, at the latest when the others count as dead.
-async fn sessions(
-    shared: &Shared,
-    scene: &Scene,
-    mount: &Mount,
-    heartbeat: Duration,
-) -> Result<(), Violation> {
-    let deadline = scene.clock.mono() + heartbeat * 6 + REST;
+async fn sessions(shared: &Shared, scene: &Scene, mount: &Mount) -> Result<(), Violation> {
+    let deadline = scene.clock.mono() + shared.setup.session_over() + REST;
     let all = shared.sessions.borrow().clone();
     let right: BTreeSet<u64> = all
         .into_iter()

@@ -81,7 +81,26 @@ pub fn setup(seed: u64) -> WireSetup {
     mishaps(&chance, &mut setup);
     more(&mut setup);
     forgetful(&mut setup);
+    clocks(&mut setup);
     setup
+}
+
+/// Clocks of hosts that are wrong; from a stream of its own, so that the rest of a plan stays what it was.
+fn clocks(setup: &mut WireSetup) {
+    let chance = SimChance::new(setup.seed, "wire clocks");
+    if setup.forgets() || !chance.permille(200) {
+        return;
+    }
+    for (fault, rate) in [(Fault::SkewedClock, 700), (Fault::DriftingClock, 700), (Fault::JumpingClock, 300)]
+    {
+        if chance.permille(500) {
+            setup.faults.insert(fault, rate);
+        }
+    }
+    if setup.has_wrong_clocks() {
+        // Silences of the server and what clocks differ by must not add up to a session's end.
+        setup.heartbeat = 12;
+    }
 }
 
 /// Some servers forget what they answered. Little can be judged of such a world, so it is made for that alone: one way

@@ -130,7 +130,7 @@ impl Locker {
         let kind = if claim.alone { LockKind::Write } else { LockKind::Read };
         let wait = self.chance.permille(700);
         self.scene.tape.say(|| format!("owner {:?} wants {claim:?}", self.owner));
-        let patience = Duration::from_secs(self.shared.setup.heartbeat) * 6 + PATIENCE;
+        let patience = self.shared.setup.session_over() + PATIENCE;
         let ask = self.scene.plain(self.request(claim, ino, kind, wait));
         match tokio::time::timeout(patience, ask).await {
             Ok(Ok(_)) => {
@@ -183,8 +183,8 @@ impl Locker {
 }
 
 /// Nobody locks any more: every lock can be had, at the latest when the sessions of the dead are over.
-pub async fn settle(shared: &Shared, scene: &Scene, heartbeat: Duration) -> Result<(), Violation> {
-    let deadline = scene.clock.mono() + heartbeat * 6 + GRACE;
+pub async fn settle(shared: &Shared, scene: &Scene) -> Result<(), Violation> {
+    let deadline = scene.clock.mono() + shared.setup.session_over() + GRACE;
     for (number, file) in shared.lockers.files.iter().enumerate() {
         let Some(ino) = file.get() else { return Ok(()) };
         let (owner, start, end) = (99, 0, BYTES);

@@ -5,6 +5,7 @@ use crate::plan::Step;
 use crate::redis::machine::Mishap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +102,25 @@ impl WireSetup {
             Mishap::Evicted,
         ];
         refusing.iter().any(|mishap| self.mishaps.contains_key(mishap))
+    }
+
+    /// Whether clocks of clients are wrong in this world.
+    #[must_use]
+    pub fn has_wrong_clocks(&self) -> bool {
+        Fault::OF_CLOCKS.iter().any(|fault| self.faults.contains_key(fault))
+    }
+
+    /// How wrong the clock of a client may be: together less than sessions of the living are safe from. A heartbeat.
+    #[must_use]
+    pub fn most_wrong(&self) -> Duration {
+        Duration::from_secs(self.heartbeat)
+    }
+
+    /// After this long without a word everybody has noticed that a session is over.
+    #[must_use]
+    pub fn session_over(&self) -> Duration {
+        let slack = if self.has_wrong_clocks() { 3 } else { 0 };
+        Duration::from_secs(self.heartbeat) * (6 + slack)
     }
 
     /// Whether every answer can be judged: nobody believes anything without asking, and nothing is forgotten.

@@ -145,7 +145,12 @@ pub fn terms(setup: &Setup) -> Terms {
     // After any of these a write can fail for good: in the store, or in an engine that takes nothing any more.
     let failing = [Fault::DeniedPut, Fault::FullStore, Fault::FailedSync];
     let failing = failing.iter().any(|fault| setup.faults.contains_key(fault));
-    Terms { lenient: failing, lax_reads: failing, durable_at_once: setup.engine == EngineKind::Records }
+    Terms {
+        lenient: failing,
+        lax_reads: failing,
+        durable_at_once: setup.engine == EngineKind::Records,
+        lax_times: false,
+    }
 }
 
 pub(crate) fn settings(setup: &Setup) -> Settings {
