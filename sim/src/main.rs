@@ -7,10 +7,11 @@
 use clap::{Parser, Subcommand};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 use zest_sim::devices::Fault;
 use zest_sim::explorer::{
-    marks::Marks, planted::first_find, planted::first_find_wire, run, shrink::shrink, sweep::Report,
-    sweep::sweep, twice::apart, twice::twice,
+    marks::Marks, planted::first_find, planted::first_find_wire, run, shrink::Limit, shrink::Plan,
+    shrink::shrink, sweep::Report, sweep::sweep, twice::apart, twice::twice,
 };
 use zest_sim::plan::{Setup, draw::setup};
 use zest_sim::redis::machine::Mishap;
@@ -63,6 +64,18 @@ enum Command {
         /// Seeds tried for each bug.
         #[arg(long, default_value_t = 1000)]
         within: u64,
+    },
+    /// Makes what finds each planted bug small: at most 15 requests and 3 faults, within two minutes.
+    Shrink {
+        /// Seeds tried for each bug.
+        #[arg(long, default_value_t = 1000)]
+        within: u64,
+        /// Seconds for each bug.
+        #[arg(long, default_value_t = 120)]
+        seconds: u64,
+        /// This bug only.
+        #[arg(long)]
+        bug: Option<String>,
     },
 }
 
@@ -118,6 +131,7 @@ fn main() -> ExitCode {
             &sweep(many.range(), many.threads, many.all, |seed| Ok(run(&setup(seed), None, false))),
         ),
         Command::Planted { within } => hunt(within),
+        Command::Shrink { within, seconds, bug } => shrink_all(within, seconds, bug.as_deref()),
         Command::Marks(both) => marks(&both),
         Command::Faults(both) => faults(&both),
     };
@@ -227,7 +241,7 @@ fn tell(seed: &str, bug: Option<&str>, small: bool, quiet: bool) -> bool {
         }
     };
     if small {
-        plan = shrink(&plan, bug, 3000);
+        plan = shrink(&plan, bug, Limit { tries: 3000, time: Duration::from_secs(600) }).0;
         println!("{}", serde_json::to_string_pretty(&plan).unwrap_or_default());
     }
     let outcome = run(&plan, bug, !quiet);
@@ -292,6 +306,47 @@ fn hunt(within: u64) -> bool {
         }
     }
     all
+}
+
+/// Requests and faults that what finds a bug may have left.
+const SMALL: (usize, usize) = (15, 3);
+
+fn shrink_all(within: u64, seconds: u64, only: Option<&str>) -> bool {
+    let only = match only.map(bug_of).transpose() {
+        Ok(only) => only,
+        Err(text) => {
+            eprintln!("{text}");
+            return false;
+        }
+    };
+    let limit = Limit { tries: usize::MAX, time: Duration::from_secs(seconds) };
+    let (mut all, mut small) = (0, 0);
+    for bug in Bug::ALL.into_iter().chain(Bug::WIRE).filter(|bug| only.is_none_or(|only| only == *bug)) {
+        all += 1;
+        let good = match Bug::WIRE.contains(&bug) {
+            true => first_find_wire(bug, within)
+                .map(|(seed, _)| shrunk(bug, &wire::draw::setup(seed), seed, limit)),
+            false => first_find(bug, within).map(|(seed, _)| shrunk(bug, &setup(seed), seed, limit)),
+        };
+        small += u64::from(good.unwrap_or(false));
+        if good.is_none() {
+            println!("{bug:?}: not found within {within} seeds");
+        }
+    }
+    println!("{small} of {all} bugs are shown by at most {} requests and {} faults", SMALL.0, SMALL.1);
+    small == all
+}
+
+fn shrunk<P: Plan>(bug: Bug, plan: &P, seed: u64, limit: Limit) -> bool {
+    let begun = Instant::now();
+    let (small, tries) = shrink(plan, Some(bug), limit);
+    let ((before, _), (requests, faults)) = (plan.size(), small.size());
+    let rule = small.broken(Some(bug)).unwrap_or("none");
+    println!(
+        "{bug:?}: seed {seed}, {rule}: {before} requests became {requests}, with {faults} faults; {tries} runs, {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
+    requests <= SMALL.0 && faults <= SMALL.1
 }
 
 /// What worlds of both kinds reach; false where a rule was broken.
