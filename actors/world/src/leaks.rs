@@ -38,11 +38,8 @@ fn entropy() -> Option<u64> {
 
 /// The order a hash table gives its keys whose seed is not the world's: here the number of the thread.
 fn order() -> Vec<u64> {
-    let hash = |key: u64| {
-        let mut hasher = BuildHasherDefault::<DefaultHasher>::default().build_hasher();
-        (std::thread::current().id(), key).hash(&mut hasher);
-        hasher.finish()
-    };
+    let seed = std::thread::current().id();
+    let hash = |key: u64| BuildHasherDefault::<DefaultHasher>::default().hash_one((seed, key));
     let mut keys: Vec<u64> = (0..64).collect();
     keys.sort_by_key(|key| hash(*key));
     keys
