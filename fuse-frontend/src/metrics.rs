@@ -53,6 +53,14 @@ pub struct Endpoint {
     pub labels: Labels,
 }
 
+impl Endpoint {
+    /// Where they are.
+    #[must_use]
+    pub fn url(&self) -> Option<String> {
+        self.listener.local_addr().ok().map(|place| format!("http://{place}/metrics"))
+    }
+}
+
 /// Answers for as long as the mount lives.
 pub fn serve(endpoint: Endpoint, source: Source) -> anyhow::Result<()> {
     let Endpoint { listener, labels } = endpoint;

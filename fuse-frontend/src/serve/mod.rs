@@ -113,6 +113,8 @@ struct Me {
     mount: Weak<Mount>,
     /// Set while the door is open.
     kernel: OnceLock<Arc<dyn Kernel>>,
+    /// Where figures are served.
+    metrics: Option<String>,
 }
 
 impl Me {
@@ -123,7 +125,7 @@ impl Me {
         let (uuid, point) = (&self.settings.uuid, self.point.to_string_lossy());
         Some(json!({
             "UUID": uuid, "Point": point, "Pid": std::process::id(), "MetaServer": server,
-            "Reading": reading::shown(&mount), "Memory": budget::shown(&mount),
+            "Metrics": self.metrics, "Reading": reading::shown(&mount), "Memory": budget::shown(&mount),
         }))
     }
 }
@@ -209,6 +211,7 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
         root: plan.door.root,
         mount: Arc::downgrade(&mount),
         kernel: OnceLock::new(),
+        metrics: plan.metrics.as_ref().and_then(Endpoint::url),
     };
     let (events, heard) = mpsc::channel();
     ending::catch_signals(events.clone())?;
@@ -260,11 +263,9 @@ fn measure(plan: &mut Plan, volume: &Volume, mount: &Arc<Mount>) {
         endpoint.labels.entry(name.into()).or_insert(value);
     }
     let (mount, begun) = (Arc::downgrade(mount), mount.vfs.shared().world.clock.mono());
-    let place = endpoint.listener.local_addr();
     let source = Arc::new(move || Some(figures::figures(&*mount.upgrade()?, begun)));
-    match metrics::serve(endpoint, source).and_then(|()| Ok(place?)) {
-        Ok(place) => tracing::info!("metrics are served at http://{place}/metrics"),
-        Err(error) => tracing::warn!("metrics are not served: {error:#}"),
+    if let Err(error) = metrics::serve(endpoint, source) {
+        tracing::warn!("metrics are not served: {error:#}");
     }
 }
 
