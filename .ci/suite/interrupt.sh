@@ -23,7 +23,9 @@ for case in $CASES; do
   export ACCESS_KEY=$S3_KEY SECRET_KEY=$S3_SECRET
   if [ "$case" = store ]; then unset META_URL; else META_URL=redis://127.0.0.1:$REDIS_PORT/1; fi
   redis-cli -p "$REDIS_PORT" -n 1 flushdb >/dev/null
-  fs_format --storage s3 --bucket "$S3_URL/suite"
+  # What the case before left in its store is no concern of this one.
+  mkdir "$SCRATCH/s3/$case"
+  fs_format --storage s3 --bucket "$S3_URL/$case"
   fs_mount --buffer-size 80M --memory-cache 0
   case $case in
     store) waits store "$MNT" "$S3_PID" ;;
