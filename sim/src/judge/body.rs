@@ -133,10 +133,13 @@ impl Body {
             || self.during(from, until).any(|version| version.mtime.holds(mtime))
     }
 
-    /// Learns the exact modification time, when nothing changes meanwhile.
+    /// Learns the exact modification time from an answer to what was asked at `from`, when nothing changed meanwhile:
+    /// who asked before the last change was made may have seen the time before it.
     pub fn learn_mtime(&mut self, from: Tick, mtime: Time) {
         let last = self.versions.len() - 1;
-        if self.versions[last].from < from && self.versions[last].mtime.holds(mtime) {
+        let before = last.checked_sub(1).and_then(|at| self.versions.get(at));
+        let made = before.map_or(self.versions[last].from, |version| version.until);
+        if made < from && self.versions[last].mtime.holds(mtime) {
             self.versions[last].mtime = Stamp::exactly(mtime);
         }
     }
@@ -292,4 +295,21 @@ fn describe(offset: u64, right: &[u8], seen: &[u8]) -> String {
     let zeros =
         if seen[at..end.min(seen.len())].iter().all(|byte| *byte == 0) { ", zeros instead" } else { "" };
     format!("bytes {} to {} are wrong{zeros}", offset + at as u64, offset + end as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asked_before_a_change_was_made_teaches_nothing_about_it() {
+        let (old, new) = (Time::new(5, 1), Time::new(9, 2));
+        let mut body = Body::new(Content::default(), Stamp::exactly(old));
+        body.asked(10, Content::default(), Stamp { low: old, high: Time::new(i64::MAX, 0) });
+        body.made(20, new);
+        body.learn_mtime(15, old);
+        assert!(body.allows_mtime(30, 31, new), "the change may have shown itself since");
+        body.learn_mtime(25, new);
+        assert!(!body.allows_mtime(30, 31, old), "but not if somebody saw it");
+    }
 }
