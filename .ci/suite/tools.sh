@@ -50,7 +50,7 @@ do_sqlite() {
 
 do_tar() {
   # A tree with many kinds of names, modes and links: the sources of this project and its history.
-  tar -C "$REPO" --exclude=./target -cf "$SCRATCH/tree.tar" .
+  tar -C "$REPO" --exclude=./target --exclude=./fuzz/target -cf "$SCRATCH/tree.tar" .
   mkdir "$MNT/untar" "$SCRATCH/untar"
   tar -C "$MNT/untar" -xpf "$SCRATCH/tree.tar"
   tar -C "$SCRATCH/untar" -xpf "$SCRATCH/tree.tar"
