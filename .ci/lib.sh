@@ -170,6 +170,33 @@ free_port() {
   done
 }
 
+# Waits until a server answers: PORT NAME LOG.
+wait_listens() {
+  for _ in $(seq 600); do
+    if (exec 3<>/dev/tcp/127.0.0.1/"$1") 2>/dev/null; then return 0; fi
+    sleep 0.1
+  done
+  fail "$2 does not listen: $(tail -n 3 "$3")"
+}
+
+# Serves a volume at one more point, by a process that is SERVED then: URL POINT OPTIONS...
+zest_serve() {
+  local url=$1 point=$2
+  shift 2
+  # As with fs_mount: nothing is left in the machine's cache directory.
+  [[ " $* " == *" --cache-dir "* ]] || set -- "$@" --cache-dir memory
+  mkdir -p "$point"
+  "$ZEST" mount "$url" "$point" "$@" >>"$SCRATCH/server.log" 2>&1 </dev/null &
+  SERVED=$!
+  EXTRA_PIDS+=("$SERVED")
+  for _ in $(seq 300); do
+    if is_mounted "$point"; then return 0; fi
+    kill -0 "$SERVED" 2>/dev/null || fail "$point: the mount ended before it was ready"
+    sleep 0.1
+  done
+  fail "$point: not ready after 30 seconds"
+}
+
 # An S3 server on loopback with one bucket `suite`. Sets S3_URL, S3_KEY, S3_SECRET.
 s3_start() {
   need s3s-fs
@@ -181,11 +208,7 @@ s3_start() {
     "$SCRATCH/s3" >>"$SCRATCH/s3.log" 2>&1 </dev/null &
   EXTRA_PIDS+=($!)
   S3_URL=http://127.0.0.1:$port
-  for _ in $(seq 100); do
-    if (exec 3<>/dev/tcp/127.0.0.1/"$port") 2>/dev/null; then return 0; fi
-    sleep 0.1
-  done
-  fail "the S3 server does not listen: $(tail -n 3 "$SCRATCH/s3.log")"
+  wait_listens "$port" s3s-fs "$SCRATCH/s3.log"
 }
 
 # A Redis on loopback, with an empty folder of its own and what else is given. Sets REDIS_PORT and REDIS_PID.

@@ -13,18 +13,7 @@ URL=redis://127.0.0.1:$REDIS_PORT/1
   fail "format: $(tail -n 3 "$SCRATCH/format.log")"
 
 # zest_mount POINT: mounts it; its process is SERVED.
-zest_mount() {
-  mkdir -p "$1"
-  "$ZEST" mount "$URL" "$1" --door dev --heartbeat 1 --cache-dir memory >>"$SCRATCH/server.log" 2>&1 </dev/null &
-  SERVED=$!
-  EXTRA_PIDS+=("$SERVED")
-  for _ in $(seq 300); do
-    if is_mounted "$1"; then return 0; fi
-    kill -0 "$SERVED" 2>/dev/null || fail "$1: the mount ended before it was ready"
-    sleep 0.1
-  done
-  fail "$1: not ready after 30 seconds"
-}
+zest_mount() { zest_serve "$URL" "$1" --door dev --heartbeat 1; }
 
 judge() { python3 "$REPO/.ci/suite/doorlocks.py" "$@"; }
 actor() { python3 "$REPO/.ci/suite/locks.py"; }

@@ -14,20 +14,7 @@ URL=redis://127.0.0.1:$REDIS_PORT/1
   fail "format: $(tail -n 3 "$SCRATCH/format.log")"
 
 # zest_mount POINT OPTIONS...: mounts it; its process is SERVED.
-zest_mount() {
-  local point=$1
-  shift
-  mkdir -p "$point"
-  "$ZEST" mount "$URL" "$point" --posix-locks "$@" >>"$SCRATCH/server.log" 2>&1 </dev/null &
-  SERVED=$!
-  EXTRA_PIDS+=("$SERVED")
-  for _ in $(seq 300); do
-    if is_mounted "$point"; then return 0; fi
-    kill -0 "$SERVED" 2>/dev/null || fail "$point: the mount ended before it was ready"
-    sleep 0.1
-  done
-  fail "$point: not ready after 30 seconds"
-}
+zest_mount() { zest_serve "$URL" "$1" --posix-locks "${@:2}"; }
 
 section "two mounts of ours"
 zest_mount "$ONE" --heartbeat 1

@@ -12,15 +12,7 @@ cli() { redis-cli -p "$REDIS_PORT" "$@"; }
   fail "format: $(tail -n 3 "$SCRATCH/format.log")"
 
 # zest_mount POINT OPTIONS...: no heartbeat comes between what is counted.
-zest_mount() {
-  local point=$1
-  shift
-  mkdir -p "$point"
-  "$ZEST" mount "$URL" "$point" --heartbeat 600 "$@" >>"$SCRATCH/server.log" 2>&1 </dev/null &
-  EXTRA_PIDS+=($!)
-  for _ in $(seq 300); do is_mounted "$point" && return 0; sleep 0.1; done
-  fail "$point: not mounted"
-}
+zest_mount() { zest_serve "$URL" "$1" --heartbeat 600 "${@:2}"; }
 zest_mount "$ONE"
 # The one connection that said anything but what a mount begins with.
 ADDRESS=$(cli client list | grep -v 'cmd=client' | sed -n 's/.* addr=\([^ ]*\).*/\1/p' | head -n 1)

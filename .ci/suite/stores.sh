@@ -16,11 +16,7 @@ moto_start() {
   S3_KEY=suite-key S3_SECRET=suite-secret S3_URL=http://127.0.0.1:$port
   moto_server -H 127.0.0.1 -p "$port" >>"$SCRATCH/moto.log" 2>&1 </dev/null &
   EXTRA_PIDS+=($!)
-  for _ in $(seq 600); do
-    if (exec 3<>/dev/tcp/127.0.0.1/"$port") 2>/dev/null; then return 0; fi
-    sleep 0.1
-  done
-  fail "moto does not listen: $(tail -n 3 "$SCRATCH/moto.log")"
+  wait_listens "$port" moto "$SCRATCH/moto.log"
 }
 
 # Options that name the store, for objbench and for format.
