@@ -1,8 +1,9 @@
 //! The way back into the kernel: what it keeps of this volume is taken back from here, by threads of its own. A
 //! notification can wait for requests that are under way in the kernel, and those for their answers: so nobody who
-//! answers requests ever sends one. Attributes, whose taking back waits for nobody, have a thread to themselves.
+//! answers requests ever sends one. Attributes, whose taking back waits for nobody, have a thread to themselves, and so
+//! have locks, which are granted when the kernel has forgotten what others wrote before.
 
-use super::told::{Back, Told, WHOLE};
+use super::told::{Back, Grant, Told, WHOLE};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -28,8 +29,34 @@ pub trait Kernel: Send + Sync + 'static {
     fn forget_name(&self, dir: Ino, name: &Name) -> io::Result<()>;
 }
 
+/// What a thread does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Post {
+    /// Takes attributes back.
+    Attrs,
+    /// Takes everything else back.
+    Names,
+    /// Grants locks. There are some, since one that waits for pages being read shall not hold up the others.
+    Locks,
+}
+
+const POSTS: [(&str, Post); 6] = [
+    ("zest-attrs", Post::Attrs),
+    ("zest-names", Post::Names),
+    ("zest-locks-1", Post::Locks),
+    ("zest-locks-2", Post::Locks),
+    ("zest-locks-3", Post::Locks),
+    ("zest-locks-4", Post::Locks),
+];
+
 /// An answer that must not be earlier than the kernel's forgetting.
 type Answer = Box<dyn FnOnce() + Send>;
+
+/// A piece of work.
+enum Work {
+    Back(Vec<Back>),
+    Grant(Grant, Ino, Answer),
+}
 
 #[derive(Default)]
 struct Jobs {
@@ -41,7 +68,10 @@ struct Jobs {
 /// Work for the threads, and what the kernel was told.
 pub struct Backchannel {
     jobs: Mutex<Jobs>,
+    /// Wakes those who take back.
     wake: Condvar,
+    /// Wakes those who grant locks.
+    locks: Condvar,
     /// What the kernel was told for long.
     pub told: Told,
     /// Until when nothing was missed, nanoseconds of the monotonic clock.
@@ -57,6 +87,7 @@ impl Backchannel {
         Backchannel {
             jobs: Mutex::default(),
             wake: Condvar::new(),
+            locks: Condvar::new(),
             told: Told::new(longest),
             vouched: AtomicU64::new(0),
             files,
@@ -68,10 +99,10 @@ impl Backchannel {
     pub fn open(self: &Arc<Backchannel>, kernel: impl Kernel) -> io::Result<()> {
         let kernel = Arc::new(kernel);
         self.jobs.lock().open = true;
-        for (name, attrs) in [("zest-attrs", true), ("zest-names", false)] {
+        for (name, post) in POSTS {
             let (me, kernel) = (Arc::clone(self), Arc::clone(&kernel));
             let thread = std::thread::Builder::new().name(name.into());
-            if let Err(error) = thread.spawn(move || me.run(&*kernel, attrs)) {
+            if let Err(error) = thread.spawn(move || me.run(&*kernel, post)) {
                 self.close();
                 return Err(error);
             }
@@ -89,10 +120,11 @@ impl Backchannel {
     pub fn close(&self) {
         self.jobs.lock().open = false;
         self.wake.notify_all();
+        self.locks.notify_all();
     }
 
-    /// Somebody got a lock on a file: before he is told so, the kernel forgets what it knows of it. As many wait here
-    /// as there are requests.
+    /// Somebody got a lock on a file: before he is told so, the kernel forgets what others may have changed since it
+    /// was told. As many wait here as there are requests.
     pub fn granted(&self, ino: Ino, answer: impl FnOnce() + Send + 'static) {
         let mut jobs = self.jobs.lock();
         if !jobs.open {
@@ -101,61 +133,103 @@ impl Backchannel {
         }
         jobs.granted.push_back((ino, Box::new(answer)));
         drop(jobs);
-        self.wake.notify_all();
+        self.locks.notify_one();
     }
 
-    fn run(&self, kernel: &impl Kernel, attrs: bool) {
+    fn run(&self, kernel: &impl Kernel, post: Post) {
         loop {
             let mut jobs = self.jobs.lock();
-            let granted = if attrs { jobs.granted.pop_front() } else { None };
-            let now = self.clock.mono();
-            let batch = if granted.is_none() { self.told.next(attrs, now) } else { Vec::new() };
-            if granted.is_none() && batch.is_empty() {
-                if !jobs.open {
-                    return;
-                }
-                self.wake.wait_for(&mut jobs, TICK);
+            if let Some(work) = self.next(&mut jobs, post) {
                 drop(jobs);
-                self.look(self.clock.mono());
+                self.work_on(kernel, work);
                 continue;
             }
-            drop(jobs);
-            if let Some((ino, answer)) = granted {
-                note(kernel.forget_attr(ino));
+            if !jobs.open {
+                return;
+            }
+            match post {
+                Post::Locks => self.locks.wait(&mut jobs),
+                Post::Attrs | Post::Names => {
+                    self.wake.wait_for(&mut jobs, TICK);
+                    drop(jobs);
+                    self.look();
+                }
+            }
+        }
+    }
+
+    fn next(&self, jobs: &mut Jobs, post: Post) -> Option<Work> {
+        if post != Post::Locks {
+            let batch = self.told.next(post == Post::Attrs, self.clock.mono());
+            return (!batch.is_empty()).then_some(Work::Back(batch));
+        }
+        let vouched = self.vouched();
+        for at in 0..jobs.granted.len() {
+            let ino = jobs.granted.get(at)?.0;
+            match self.told.grant(ino, vouched) {
+                Grant::Busy => {}
+                grant => {
+                    let (ino, answer) = jobs.granted.remove(at)?;
+                    return Some(Work::Grant(grant, ino, answer));
+                }
+            }
+        }
+        None
+    }
+
+    fn work_on(&self, kernel: &impl Kernel, work: Work) {
+        match work {
+            Work::Back(batch) => {
+                for what in &batch {
+                    note(match what {
+                        Back::Attr(ino) => kernel.forget_attr(*ino),
+                        Back::Name(dir, name) => kernel.forget_name(*dir, name),
+                        Back::Pages(ino, WHOLE) => kernel.forget_pages(*ino, 0, 0),
+                        Back::Pages(ino, chunk) => {
+                            let from = u64::from(*chunk) * limits::CHUNK_SIZE;
+                            kernel.forget_pages(*ino, from, limits::CHUNK_SIZE)
+                        }
+                    });
+                }
+                self.told.done(&batch);
+                self.wake_all();
+            }
+            Work::Grant(Grant::Stale, ino, answer) => {
+                // Its attributes go with its pages.
+                note(kernel.forget_pages(ino, 0, 0));
+                self.told.granted(ino);
                 answer();
+                self.wake_all();
             }
-            for what in batch {
-                note(match what {
-                    Back::Attr(ino) => kernel.forget_attr(ino),
-                    Back::Name(dir, name) => kernel.forget_name(dir, &name),
-                    Back::Pages(ino, WHOLE) => kernel.forget_pages(ino, 0, 0),
-                    Back::Pages(ino, chunk) => {
-                        kernel.forget_pages(ino, u64::from(chunk) * limits::CHUNK_SIZE, limits::CHUNK_SIZE)
-                    }
-                });
-            }
+            Work::Grant(_, _, answer) => answer(),
         }
     }
 
     /// When the store is silent, everything is taken back: nobody knows what was changed.
-    fn look(&self, now: Duration) {
-        let vouched = Duration::from_nanos(self.vouched.load(Ordering::Acquire));
-        if vouched < now && !self.told.is_empty() {
-            self.told.silence(now);
+    fn look(&self) {
+        if !self.vouched() && !self.told.is_empty() {
+            self.told.silence(self.clock.mono());
         }
     }
 
-    fn work(&self) {
+    /// Whether nothing that others change is missed.
+    fn vouched(&self) -> bool {
+        Duration::from_nanos(self.vouched.load(Ordering::Acquire)) >= self.clock.mono()
+    }
+
+    fn wake_all(&self) {
         // A thread that saw nothing to do waits by now.
         drop(self.jobs.lock());
         self.wake.notify_all();
+        self.locks.notify_all();
     }
 }
 
 impl Listener for Backchannel {
     fn changed(&self, what: &Changed) {
         self.told.changed(what, |ino| self.files.is_open(ino), self.clock.mono());
-        self.work();
+        drop(self.jobs.lock());
+        self.wake.notify_all();
     }
 
     fn vouch(&self, until: Duration) {
@@ -214,10 +288,31 @@ mod tests {
         assert_eq!(heard.try_recv().unwrap(), "at once: there is no thread");
         way.open(Fake(events.clone())).unwrap();
         way.granted(Ino(7), answer("granted"));
-        assert_eq!([heard.recv().unwrap(), heard.recv().unwrap()], ["attr 7", "granted"]);
+        assert_eq!([heard.recv().unwrap(), heard.recv().unwrap()], ["pages 7 0 0", "granted"]);
         way.close();
         way.granted(Ino(8), answer("at once"));
         assert_eq!(heard.recv().unwrap(), "at once");
+    }
+
+    #[test]
+    fn nothing_is_taken_back_of_a_file_after_its_lock_was_granted() {
+        for round in 0..200 {
+            let (way, events, heard) = way();
+            let _open = way.files.open(Ino(7)).unwrap();
+            way.open(Fake(events.clone())).unwrap();
+            way.vouch(Duration::MAX);
+            assert!(way.told.attr(way.told.heard(), Ino(7), way.clock.mono()));
+            for change in [Changed::Attr(Ino(7)), Changed::Chunk(Ino(7), 0), Changed::Attr(Ino(8))] {
+                way.changed(&change);
+            }
+            let answer = events.clone();
+            way.granted(Ino(7), move || drop(answer.send("granted".into())));
+            let before: Vec<String> = heard.iter().take_while(|event| event != "granted").collect();
+            assert!(before.contains(&"pages 7 0 0".into()), "round {round}: {before:?}");
+            way.granted(Ino(7), move || drop(events.send("right as it is".into())));
+            assert_eq!(heard.recv().unwrap(), "right as it is", "round {round}");
+            way.close();
+        }
     }
 
     #[test]

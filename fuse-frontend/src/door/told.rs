@@ -1,6 +1,8 @@
 //! What the kernel was told to believe until it hears otherwise, and what of that must be taken back: since somebody
 //! else changed it, or since nobody vouches for it any more. Bounded: when it is full, nothing more is told for long.
-//! Promises that whatever was told for long is taken back when it is heard to be wrong. Pure but for its lock.
+//! Promises that whatever was told for long is taken back when it is heard to be wrong, and that nothing is taken back of
+//! a file behind the back of who was just granted a lock on it: the kernel leaves out the answer to a question for
+//! attributes that was under way meanwhile, and believes its old pages once more. Pure but for its lock.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -16,6 +18,17 @@ const BATCH: usize = 64;
 /// All chunks of a file.
 pub const WHOLE: u32 = u32::MAX;
 
+/// What is to be done before a lock on a file is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Nothing: what the kernel has of the file is right.
+    Right,
+    /// Attributes and pages are to be taken back, and [`Told::granted`] to be called then.
+    Stale,
+    /// Something of this file is being taken back just now: to be asked again when that is done.
+    Busy,
+}
+
 /// Something to be taken back. Attributes come first: taking them back never waits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Back {
@@ -25,6 +38,16 @@ pub enum Back {
     Name(Ino, Name),
     /// Pages of a chunk of a file.
     Pages(Ino, u32),
+}
+
+impl Back {
+    /// The node whose attributes or pages these are.
+    fn file(&self) -> Option<Ino> {
+        match self {
+            Back::Attr(ino) | Back::Pages(ino, _) => Some(*ino),
+            Back::Name(..) => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -37,6 +60,10 @@ struct State {
     names: HashMap<Ino, BTreeMap<Name, Duration>>,
     count: usize,
     queue: BTreeSet<Back>,
+    /// Files of which something is being taken back.
+    in_hand: Vec<Ino>,
+    /// Files of which all was taken back, and of which nothing was heard since.
+    right: BTreeSet<Ino>,
     again: VecDeque<(Duration, Back)>,
     /// When it was looked last for what the kernel has forgotten by itself.
     swept: Duration,
@@ -93,6 +120,9 @@ impl Told {
     pub fn changed(&self, what: &Changed, open: impl Fn(Ino) -> bool, now: Duration) {
         let mut state = self.state.lock();
         state.heard += 1;
+        if let Changed::Attr(ino) | Changed::Chunk(ino, _) = what {
+            state.right.remove(ino);
+        }
         match what {
             Changed::Attr(ino) => {
                 if let Some(told) = state.attrs.remove(ino) {
@@ -130,7 +160,45 @@ impl Told {
         self.state.lock().count == 0
     }
 
-    /// The next things to take back: attributes only, or everything else.
+    /// What is to be done before a lock on this file is granted; `vouched`: whether whatever others change is heard.
+    /// From here on nothing is taken back of the file until [`Told::granted`] is called.
+    #[must_use]
+    pub fn grant(&self, ino: Ino, vouched: bool) -> Grant {
+        let mut state = self.state.lock();
+        if state.in_hand.contains(&ino) {
+            return Grant::Busy;
+        }
+        if vouched && state.right.contains(&ino) {
+            return Grant::Right;
+        }
+        // All of it goes now; the file is known to the kernel, so that no answer on its way brings it back.
+        state.queue.retain(|what| what.file() != Some(ino));
+        state.again.retain(|(_, what)| what.file() != Some(ino));
+        if state.right.len() >= self.most {
+            state.right.clear();
+        }
+        state.right.insert(ino);
+        state.in_hand.push(ino);
+        Grant::Stale
+    }
+
+    /// Attributes and pages of the file were taken back.
+    pub fn granted(&self, ino: Ino) {
+        self.done(&[Back::Attr(ino)]);
+    }
+
+    /// These were taken back.
+    pub fn done(&self, batch: &[Back]) {
+        let mut state = self.state.lock();
+        for what in batch {
+            if let Some(at) = state.in_hand.iter().position(|of| Some(*of) == what.file()) {
+                state.in_hand.swap_remove(at);
+            }
+        }
+    }
+
+    /// The next things to take back: attributes only, or everything else. [`Told::done`] is to be called then. Pages
+    /// come one by one, since they may take long.
     #[must_use]
     pub fn next(&self, attrs: bool, now: Duration) -> Vec<Back> {
         let mut state = self.state.lock();
@@ -139,12 +207,17 @@ impl Told {
             state.queue.extend(due);
         }
         let wanted = |what: &&Back| matches!(what, Back::Attr(_)) == attrs;
-        let batch: Vec<Back> = match attrs {
-            true => state.queue.iter().take_while(wanted).take(BATCH).cloned().collect(),
-            false => state.queue.iter().rev().take_while(wanted).take(BATCH).cloned().collect(),
+        let free = |what: &&Back| what.file().is_none_or(|ino| !state.in_hand.contains(&ino));
+        let mut batch: Vec<Back> = match attrs {
+            true => state.queue.iter().take_while(wanted).filter(free).take(BATCH).cloned().collect(),
+            false => state.queue.iter().rev().take_while(wanted).filter(free).take(BATCH).cloned().collect(),
         };
+        if let Some(Back::Pages(..)) = batch.first() {
+            batch.truncate(1);
+        }
         for what in &batch {
             state.queue.remove(what);
+            state.in_hand.extend(what.file());
         }
         batch
     }
@@ -168,6 +241,7 @@ impl State {
             }
         }
         self.count = 0;
+        self.right.clear();
     }
 
     /// Whether one more may be told. What the kernel has forgotten by itself makes room.
@@ -209,10 +283,14 @@ mod tests {
         Name::new(text.as_bytes()).unwrap()
     }
 
+    fn next(told: &Told, attrs: bool, now: Duration) -> Vec<Back> {
+        let batch = told.next(attrs, now);
+        told.done(&batch);
+        batch
+    }
+
     fn both(told: &Told, now: Duration) -> Vec<Back> {
-        let mut all = told.next(true, now);
-        all.extend(told.next(false, now));
-        all
+        [next(told, true, now), next(told, false, now)].concat()
     }
 
     #[test]
@@ -289,8 +367,62 @@ mod tests {
         for chunk in 0..100 {
             told.changed(&Changed::Chunk(Ino(7), chunk), |_| true, at(60));
         }
-        let mut pages = told.next(false, at(60));
-        pages.extend(told.next(false, at(60)));
+        let pages: Vec<Back> = (0..100).flat_map(|_| next(&told, false, at(60))).collect();
         assert!(pages.len() <= 11 && pages.contains(&Back::Pages(Ino(7), WHOLE)), "{}", pages.len());
+    }
+
+    #[test]
+    fn behind_a_granted_lock_nothing_of_its_file_is_taken_back() {
+        let (told, open) = (Told::new(LONG), |_| true);
+        assert!(told.attr(0, Ino(7), at(0)) && told.attr(0, Ino(8), at(0)));
+        for change in [Changed::Attr(Ino(7)), Changed::Attr(Ino(8)), Changed::Chunk(Ino(7), 0)] {
+            told.changed(&change, open, at(0));
+        }
+        assert_eq!(told.grant(Ino(7), true), Grant::Stale);
+        assert_eq!(told.grant(Ino(7), true), Grant::Busy, "one after the other");
+        assert_eq!(both(&told, at(0)), [Back::Attr(Ino(8))]);
+        told.granted(Ino(7));
+        assert_eq!(both(&told, at(2)), [Back::Attr(Ino(8))], "what was on its way is left out, too");
+    }
+
+    #[test]
+    fn what_is_being_taken_back_holds_a_lock_up() {
+        let told = Told::new(LONG);
+        told.changed(&Changed::Chunk(Ino(7), 0), |_| true, at(0));
+        told.changed(&Changed::Chunk(Ino(7), 1), |_| true, at(0));
+        let batch = told.next(false, at(0));
+        assert_eq!((batch.len(), told.grant(Ino(7), true)), (1, Grant::Busy));
+        assert!(told.next(false, at(0)).is_empty(), "of one file one after the other");
+        told.done(&batch);
+        assert_eq!(told.grant(Ino(7), true), Grant::Stale);
+    }
+
+    #[test]
+    fn a_file_is_right_until_something_is_heard_of_it() {
+        let told = Told::new(LONG);
+        let grant = |vouched| {
+            let what = told.grant(Ino(7), vouched);
+            told.granted(Ino(7));
+            what
+        };
+        assert_eq!([grant(true), grant(true), grant(false)], [Grant::Stale, Grant::Right, Grant::Stale]);
+        let ends: [fn(&Told); 4] = [
+            |told| told.changed(&Changed::Attr(Ino(7)), |_| true, at(1)),
+            |told| told.changed(&Changed::Chunk(Ino(7), 3), |_| true, at(1)),
+            |told| told.changed(&Changed::Anything, |_| true, at(1)),
+            |told| told.silence(at(1)),
+        ];
+        for end in ends {
+            told.changed(&Changed::Attr(Ino(8)), |_| true, at(1));
+            assert_eq!(grant(true), Grant::Right);
+            end(&told);
+            assert_eq!(grant(true), Grant::Stale);
+        }
+        assert_eq!(told.grant(Ino(7), true), Grant::Right);
+        told.changed(&Changed::Attr(Ino(7)), |_| true, at(1));
+        assert_eq!(told.grant(Ino(7), true), Grant::Stale);
+        told.changed(&Changed::Attr(Ino(7)), |_| true, at(1));
+        told.granted(Ino(7));
+        assert_eq!(told.grant(Ino(7), true), Grant::Stale, "heard while it was taken back");
     }
 }
