@@ -5,21 +5,24 @@
 source "$(dirname "$0")/../lib.sh"
 only_zest
 need python3
-ONE=$SCRATCH/one TWO=$SCRATCH/two
+ONE=$SCRATCH/one TWO=$SCRATCH/two DEAF=$SCRATCH/deaf
 redis_start
 URL=redis://127.0.0.1:$REDIS_PORT/1
 "$ZEST" format "$URL" kernel --bucket "$SCRATCH/objects" --trash-days 0 >"$SCRATCH/format.log" 2>&1 ||
   fail "format: $(tail -n 3 "$SCRATCH/format.log")"
-for point in "$ONE" "$TWO"; do
-  mkdir -p "$point"
-  "$ZEST" mount "$URL" "$point" >>"$SCRATCH/server.log" 2>&1 </dev/null &
-  EXTRA_PIDS+=($!)
-  for _ in $(seq 300); do is_mounted "$point" && break; sleep 0.1; done
-  is_mounted "$point" || fail "$point: not mounted"
-done
+zest_serve "$URL" "$ONE"
+zest_serve "$URL" "$TWO"
 
 section "two mounts of ours"
 python3 "$REPO/.ci/suite/kernel.py" "$ONE" "$TWO" "$REDIS_PORT" "$REDIS_PID" || fail "two mounts of ours"
+python3 "$REPO/.ci/suite/kernel-opens.py" "$ONE" "$TWO" 100 || fail "what is opened"
+
+section "a server that tells nothing"
+redis-cli -p "$REDIS_PORT" acl setuser deaf on '>secret' '~*' '&*' +@all '-client|tracking' >/dev/null
+zest_serve "redis://deaf:secret@127.0.0.1:$REDIS_PORT/1" "$DEAF" --attr-cache 30 --entry-cache 30
+python3 "$REPO/.ci/suite/kernel-opens.py" "$DEAF" "$TWO" 100 || fail "what is opened where nothing is told"
+"$ZEST" umount "$DEAF" || fail "umount"
+
 "$ZEST" umount "$TWO" || fail "umount"
 
 if command -v juicefs >/dev/null 2>&1; then

@@ -13,6 +13,7 @@ compile_error!(
 pub mod devices;
 pub mod explorer;
 pub mod judge;
+pub mod kernel;
 pub mod plan;
 pub mod redis;
 pub mod universe;

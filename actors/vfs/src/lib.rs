@@ -2,6 +2,7 @@
 //! answered on the spot; knows no kernel bytes, no engine and no object store.
 
 pub mod actor;
+pub mod belief;
 pub mod bells;
 pub mod blocks;
 pub mod chunk_views;

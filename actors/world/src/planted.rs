@@ -84,6 +84,10 @@ pub enum Bug {
     LostWriteUntold,
     /// An fsync does not wait for uploads.
     FsyncBeforeUpload,
+    /// Before a lock is granted the kernel forgets attributes, and pages only if those turn out to be others.
+    PagesOutliveLock,
+    /// A lock is granted before the kernel has forgotten what others wrote.
+    LockBeforeForgetting,
     /// A leak: the clock of the machine.
     LeakWallClock,
     /// A leak: random numbers of the kernel.
@@ -110,7 +114,7 @@ pub enum Bug {
 
 impl Bug {
     /// Those that worlds with a simulated Redis find.
-    pub const WIRE: [Bug; 14] = [
+    pub const WIRE: [Bug; 16] = [
         Bug::LostReplyRepeated,
         Bug::KeyNotChecked,
         Bug::InvalidationDropped,
@@ -125,6 +129,8 @@ impl Bug {
         Bug::LiveSessionEnded,
         Bug::SharedLockIgnored,
         Bug::FullDirectoryRemoved,
+        Bug::PagesOutliveLock,
+        Bug::LockBeforeForgetting,
     ];
 
     /// Those of staged blocks.

@@ -2,7 +2,7 @@
 //! of forgetting a name (and `fuser` 0.18 knows no other) takes it away from under whoever works in that directory.
 //! Kernels before 6.2 do it all the same.
 
-use super::backchannel::Kernel;
+use super::Kernel;
 use fuser::{INodeNo, Notifier};
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,18 +30,27 @@ impl Device {
 }
 
 impl Kernel for Device {
-    fn forget_attr(&self, ino: Ino) -> io::Result<()> {
-        self.notifier.inval_inode(self.node(ino), -1, 0)
+    fn forget_attr(&self, ino: Ino) {
+        note(self.notifier.inval_inode(self.node(ino), -1, 0));
     }
 
-    fn forget_pages(&self, ino: Ino, offset: u64, len: u64) -> io::Result<()> {
-        self.notifier.inval_inode(self.node(ino), offset.cast_signed(), len.cast_signed())
+    fn forget_pages(&self, ino: Ino, offset: u64, len: u64) {
+        note(self.notifier.inval_inode(self.node(ino), offset.cast_signed(), len.cast_signed()));
     }
 
-    fn forget_name(&self, dir: Ino, name: &Name) -> io::Result<()> {
+    fn forget_name(&self, dir: Ino, name: &Name) {
         let parent = Ino(self.node(dir).0);
         let told = Notification::Entry { parent, name: name.clone(), expire_only: true };
         // One write is one notification.
-        (&self.device).write(&told.to_vec()).map(drop)
+        note((&self.device).write(&told.to_vec()).map(drop));
+    }
+}
+
+/// A kernel that does not know the node has nothing to forget.
+pub(crate) fn note(result: io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::debug!("the kernel could not be told to forget: {error}");
     }
 }

@@ -319,12 +319,7 @@ impl Filesystem for Door {
             lock,
             wait: sleep,
         });
-        let back = (typ != libc::F_UNLCK).then(|| self.back());
-        self.ask("setlk", asker, request, reply, move |reply, response| match back {
-            // Others may have written while they had the lock.
-            Some(back) => back.granted(ino, move || answer::done("setlk")(reply, response)),
-            None => answer::done("setlk")(reply, response),
-        });
+        self.ask("setlk", asker, request, reply, answer::done("setlk"));
     }
 
     fn opendir(&self, asker: &Asker, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {

@@ -2,66 +2,33 @@
 //! request means is `vfs`'s business. No handler waits: whoever has the answer calls the reply.
 
 mod answer;
-mod backchannel;
 pub mod capabilities;
 mod convert;
 mod device;
 mod interrupts;
 mod kernel;
+mod staff;
 mod term;
-mod told;
 mod xattr;
 
-pub use backchannel::{Backchannel, Kernel};
 pub use device::Device;
 pub use interrupts::watch as watch_waiters;
+pub use staff::staff;
+pub use zest_vfs::belief::{Backchannel, Kernel, Ttl};
 
 pub(crate) use convert::Root;
-pub(crate) use term::{Lasting, Term};
+pub(crate) use device::note;
+pub(crate) use term::Term;
 pub(crate) use xattr::xattr_gate;
+pub(crate) use zest_vfs::belief::Lasting;
 
 use fuser::Errno as KernelErrno;
 use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use zest_types::{Caller, Errno, Ino, Name, Request, Response, limits};
+use zest_types::{Caller, Errno, Ino, Name, Request, Response};
 use zest_vfs::Vfs;
-
-/// How long the kernel may believe what it was told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ttl {
-    /// Attributes.
-    pub attr: Duration,
-    /// Names of anything but directories.
-    pub entry: Duration,
-    /// Names of directories.
-    pub dir_entry: Duration,
-    /// Names that do not exist; zero: they are asked for each time.
-    pub negative: Duration,
-}
-
-impl Ttl {
-    /// For a volume nobody else can change: an hour.
-    pub const EXCLUSIVE: Ttl = {
-        let hour = Duration::from_secs(3600);
-        Ttl { attr: hour, entry: hour, dir_entry: hour, negative: hour }
-    };
-
-    /// What is taken back when others change it, for mounts with this time between heartbeats. A mount whose process does
-    /// not run can take nothing back; it counts as dead after a few heartbeats more than this.
-    #[must_use]
-    pub fn told(heartbeat: Duration) -> Ttl {
-        let long = heartbeat * limits::KERNEL_BEATS;
-        Ttl { attr: long, entry: long, dir_entry: long, negative: long }
-    }
-
-    /// For a volume that others change, too: a second, as JuiceFS does it.
-    pub const SHARED: Ttl = {
-        let second = Duration::from_secs(1);
-        Ttl { attr: second, entry: second, dir_entry: second, negative: Duration::ZERO }
-    };
-}
 
 /// What the door does by itself.
 #[derive(Clone, Copy, Debug)]
@@ -159,10 +126,15 @@ impl Door {
     ) {
         guard(what, move || match request {
             Err(errno) => reply.refuse(kernel_errno(what, errno)),
-            Ok(request) => self.vfs.serve(&self.caller(asker), request, move |result| match result {
-                Ok(response) => answer(reply, response),
-                Err(errno) => reply.refuse(kernel_errno(what, errno)),
-            }),
+            Ok(request) => {
+                let hold = self.back.hold(&request);
+                self.vfs.serve(&self.caller(asker), request, move |result| {
+                    hold.answer(result, move |result| match result {
+                        Ok(response) => answer(reply, response),
+                        Err(errno) => reply.refuse(kernel_errno(what, errno)),
+                    });
+                });
+            }
         });
     }
 
@@ -174,9 +146,7 @@ impl Door {
 /// The way back into the kernel of a mount with these options, and what may be told for long because of it.
 pub(crate) fn way_back(vfs: &Vfs, options: &DoorOptions) -> (Arc<Backchannel>, Option<Lasting>) {
     let shared = vfs.shared();
-    let longest = options.told.map_or(Duration::ZERO, |ttl| {
-        [ttl.entry, ttl.dir_entry, ttl.negative].into_iter().fold(ttl.attr, Duration::max)
-    });
+    let longest = options.told.map_or(Duration::ZERO, |ttl| ttl.longest());
     let (files, clock) = (Arc::clone(&shared.files), Arc::clone(&shared.world.clock));
     let back = Arc::new(Backchannel::new(files, clock, longest));
     let lasting = options.told.map(|ttl| {

@@ -10,7 +10,6 @@ use crate::door::{Backchannel, DoorOptions, Lasting, Root, Term, log_errno, way_
 use std::io;
 use std::sync::Arc;
 use zest_codec::{Ask, Incoming, Operation, Shape, answer, translate};
-use zest_types::request::LockKind;
 use zest_types::{Caller, Errno, Ino, Name, Request, ServeResult};
 use zest_vfs::Vfs;
 use zest_vfs::interrupt::Call;
@@ -86,27 +85,11 @@ impl NativeDoor {
         if matches!(request, Request::Flush { .. }) && process::was_killed(caller.pid) {
             interrupt.call(Call::Gone);
         }
-        let (pending, granted) = (Arc::clone(&self.pending), self.granted(&request));
+        let (pending, hold) = (Arc::clone(&self.pending), self.back.hold(&request));
         self.vfs.later(caller, request, Some(interrupt), move |result| {
             pending.end(unique);
-            match granted {
-                // Others may have written while they had the lock.
-                Some((back, ino)) if result.is_ok() => {
-                    back.granted(ino, move || send(reply, shape, result, &terms));
-                }
-                _ => send(reply, shape, result, &terms),
-            }
+            hold.answer(result, move |result| send(reply, shape, result, &terms));
         });
-    }
-
-    /// Who tells the kernel to forget a file before its lock is granted.
-    fn granted(&self, request: &Request<'_>) -> Option<(Arc<Backchannel>, Ino)> {
-        let ino = match request {
-            Request::SetLock { ino, lock, .. } if lock.kind != LockKind::Unlock => *ino,
-            Request::Flock { ino, kind, .. } if *kind != LockKind::Unlock => *ino,
-            _ => return None,
-        };
-        Some((Arc::clone(&self.back), ino))
     }
 
     fn ask(&self, caller: Caller, incoming: &Incoming<'_>, ask: Ask<'_>, reply: Reply) {

@@ -2,8 +2,7 @@
 //! the directory he works in.
 
 use super::device::Device;
-use crate::door::{Kernel, Root};
-use std::io;
+use crate::door::{Kernel, Root, note};
 use std::sync::Arc;
 use zest_codec::notify::Notification;
 use zest_types::{Ino, Name};
@@ -27,17 +26,17 @@ impl NativeKernel {
 }
 
 impl Kernel for NativeKernel {
-    fn forget_attr(&self, ino: Ino) -> io::Result<()> {
-        self.device.notify(&Notification::Node { ino: self.node(ino), offset: -1, len: 0 })
+    fn forget_attr(&self, ino: Ino) {
+        note(self.device.notify(&Notification::Node { ino: self.node(ino), offset: -1, len: 0 }));
     }
 
-    fn forget_pages(&self, ino: Ino, offset: u64, len: u64) -> io::Result<()> {
+    fn forget_pages(&self, ino: Ino, offset: u64, len: u64) {
         let (offset, len) = (offset.cast_signed(), len.cast_signed());
-        self.device.notify(&Notification::Node { ino: self.node(ino), offset, len })
+        note(self.device.notify(&Notification::Node { ino: self.node(ino), offset, len }));
     }
 
-    fn forget_name(&self, dir: Ino, name: &Name) -> io::Result<()> {
+    fn forget_name(&self, dir: Ino, name: &Name) {
         let (parent, name) = (self.node(dir), name.clone());
-        self.device.notify(&Notification::Entry { parent, name, expire_only: true })
+        note(self.device.notify(&Notification::Entry { parent, name, expire_only: true }));
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn open_native(
     let session = native::Session::begin(Arc::new(served), device, Some(mounted), &wish, threads)
         .map_err(|error| explain(&plan.point, &error))?;
     if locks || plan.door.told.is_some() {
-        back.open(native::NativeKernel::new(session.device(), plan.door.root))
+        door::staff(&back, native::NativeKernel::new(session.device(), plan.door.root))
             .context("the threads that speak to the kernel can't be started")?;
     }
     Ok(session)

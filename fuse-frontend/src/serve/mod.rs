@@ -23,7 +23,7 @@ pub use staging::StagingPlan;
 pub use traffic::bytes_a_second;
 
 use crate::control::{self, Listener, Serving};
-use crate::door::{Device, Door, DoorOptions, Kernel, capabilities, watch_waiters};
+use crate::door::{Device, Door, DoorOptions, Kernel, capabilities, staff, watch_waiters};
 use crate::meta_url::MetaUrl;
 use crate::metrics::{self, Endpoint};
 use crate::mount_point::leave;
@@ -414,7 +414,7 @@ fn open_door(mount: &Arc<Mount>, volume: &Volume, plan: &Plan) -> anyhow::Result
     let session = Session::new(door, &plan.point, &config).map_err(|error| explain(&plan.point, &error))?;
     if posix_locks || plan.door.told.is_some() {
         let device = Device::new(session.notifier(), session.as_fd(), plan.door.root);
-        let opened = device.and_then(|device| back.open(device));
+        let opened = device.and_then(|device| staff(&back, device));
         opened.context("the threads that speak to the kernel can't be started")?;
     }
     if posix_locks {

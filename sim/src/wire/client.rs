@@ -1,11 +1,13 @@
 //! One client of a wire world: connects with the production engine, mounts with the product's own assembly, lets its
 //! users live, and waits for the others before it leaves.
 
+use super::counter::{self, Counter};
 use super::ledger;
 use super::life::Shared;
 use super::locker::{self, Locker};
 use crate::devices::{Fault, Life, SimChance, SimClock, SimObjects, SimOffload, Wrong};
 use crate::judge::{Court, Terms, Violation};
+use crate::kernel::Kernel;
 use crate::plan::Step;
 use crate::redis::dial::SimDial;
 use crate::world::census;
@@ -123,16 +125,18 @@ async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
     let scene =
         Scene::new(mount.vfs.clone(), clock, life, shared.media.tape.clone(), shared.media.bench.clone());
     let scene = Rc::new(scene);
+    let seed = shared.setup.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
+    let kernel = Rc::new(Kernel::new(scene.clone(), options.heartbeat, seed));
     if number == 0 {
-        begin(shared, &scene).await?;
+        begin(shared, &kernel).await?;
         shared.formatted.set(true);
     }
     shared.ready.set(shared.ready.get() + 1);
     shared.wait(|| shared.ready.get() == shared.setup.clients.len()).await;
-    play(shared, &scene, number).await;
+    play(shared, &kernel, number).await;
     shared.done.borrow_mut().insert(number);
     shared.wait(|| shared.all_of(|client| shared.done.borrow().contains(&client))).await;
-    end(shared, &scene, &mount, number).await?;
+    end(shared, &kernel, &mount, number).await?;
     // Without scripts every change has a connection of its own.
     if shared.setup.scripts && dial.most_in_a_second() > STORM {
         let text =
@@ -167,16 +171,20 @@ async fn mounted(
 }
 
 /// The first client makes the files of all, and the court takes its seat.
-async fn begin(shared: &Shared, scene: &Scene) -> Result<(), Violation> {
+async fn begin(shared: &Shared, kernel: &Kernel) -> Result<(), Violation> {
+    let scene = &kernel.scene;
     let cant = |errno| Violation::new("begin", format!("what users need can't be made: {errno}"));
     if shared.setup.locks > 0 {
         locker::create(scene, &shared.lockers).await.map_err(cant)?;
+    }
+    if shared.setup.counts > 0 {
+        counter::create(kernel, &shared.counters).await.map_err(cant)?;
     }
     if shared.setup.quotas {
         operator::quotas(scene, &["x", "y"]).await.map_err(cant)?;
     }
     for (client, ledger) in shared.ledgers.iter().enumerate() {
-        ledger::create(scene, client, ledger)
+        ledger::create(kernel, client, ledger)
             .await
             .map_err(|errno| Violation::new("begin", format!("a file can't be made: {errno}")))?;
     }
@@ -191,7 +199,8 @@ async fn begin(shared: &Shared, scene: &Scene) -> Result<(), Violation> {
     Ok(())
 }
 
-async fn play(shared: &Rc<Shared>, scene: &Rc<Scene>, number: usize) {
+async fn play(shared: &Rc<Shared>, kernel: &Rc<Kernel>, number: usize) {
+    let scene = &kernel.scene;
     shared.begun.set(true);
     let mut tasks = Vec::new();
     let users = shared.setup.clients.get(number).cloned().unwrap_or_default();
@@ -204,18 +213,24 @@ async fn play(shared: &Rc<Shared>, scene: &Rc<Scene>, number: usize) {
     if times > 0 && !shared.setup.forgets() {
         let ledgers = shared.ledgers.clone();
         tasks.push(tokio::task::spawn_local(ledger::write(
-            scene.clone(),
+            kernel.clone(),
             number,
             ledgers.clone(),
             times,
             lenient,
         )));
-        tasks.push(tokio::task::spawn_local(ledger::read(scene.clone(), number, ledgers, times, lenient)));
+        tasks.push(tokio::task::spawn_local(ledger::read(kernel.clone(), number, ledgers, times, lenient)));
     }
     if shared.setup.locks > 0 && !shared.setup.forgets() {
         for user in 0..locker::USERS {
             let locker = Locker::new(shared.clone(), scene.clone(), number, user);
             tasks.push(tokio::task::spawn_local(locker.live()));
+        }
+    }
+    if shared.setup.counts > 0 && !shared.setup.forgets() {
+        for user in 0..counter::USERS {
+            let counter = Counter::new(shared.clone(), kernel.clone(), number, user);
+            tasks.push(tokio::task::spawn_local(counter.live()));
         }
     }
     for task in tasks {
@@ -238,7 +253,8 @@ async fn repeat(shared: Rc<Shared>, scene: Rc<Scene>, user: usize, steps: Vec<St
 }
 
 /// Everybody is done: the first client lets the court look, at rest and with nothing going wrong any more.
-async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usize) -> Result<(), Violation> {
+async fn end(shared: &Rc<Shared>, kernel: &Kernel, mount: &Mount, number: usize) -> Result<(), Violation> {
+    let scene = &kernel.scene;
     if number == 0 {
         shared.calm();
         scene.clock.sleep(REST).await;
@@ -252,7 +268,7 @@ async fn end(shared: &Rc<Shared>, scene: &Rc<Scene>, mount: &Mount, number: usiz
     let seen = survey(scene).await;
     shared.seen.borrow_mut().insert(number, seen);
     shared.wait(|| shared.all_of(|client| shared.seen.borrow().contains_key(&client))).await;
-    ledger::settle(scene, number, &shared.ledgers).await;
+    ledger::settle(kernel, number, &shared.ledgers).await;
     if number == 0 {
         agree(&shared.seen.borrow())?;
         if shared.setup.is_strict() {

@@ -82,7 +82,17 @@ pub fn setup(seed: u64) -> WireSetup {
     more(&mut setup);
     forgetful(&mut setup);
     clocks(&mut setup);
+    counting(&mut setup);
     setup
+}
+
+/// Users that count under a lock; from a stream of its own, so that the rest of a plan stays what it was. Reading
+/// believes records for as long as it takes: strict worlds have none.
+fn counting(setup: &mut WireSetup) {
+    let chance = SimChance::new(setup.seed, "wire counting");
+    if !setup.is_strict() && !setup.forgets() && chance.permille(600) {
+        setup.counts = chance.between(3, 12) as u32;
+    }
 }
 
 /// Clocks of hosts that are wrong; from a stream of its own, so that the rest of a plan stays what it was.

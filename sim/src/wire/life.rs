@@ -5,6 +5,7 @@
 //! forget what it answered are judged by the last two only.
 
 use super::client;
+use super::counter::Counters;
 use super::ledger::Ledger;
 use super::locker::Lockers;
 use super::plan::WireSetup;
@@ -71,6 +72,8 @@ pub struct Shared {
     pub sessions: RefCell<BTreeMap<usize, u64>>,
     /// Files that are locked, and who has locks.
     pub lockers: Lockers,
+    /// Files that are counted in, and what must stand there.
+    pub counters: Counters,
     /// Nothing goes wrong any more, and everybody has rested.
     pub rested: Cell<bool>,
     /// What each client shows at rest.
@@ -112,6 +115,7 @@ impl Shared {
             dead: RefCell::default(),
             sessions: RefCell::default(),
             lockers: Lockers::default(),
+            counters: Counters::default(),
             rested: Cell::default(),
             seen: RefCell::default(),
             looked: Cell::default(),

@@ -2,6 +2,7 @@
 //! simulated server. Same actors, same court; what is judged of several clients is said in `life`.
 
 pub mod client;
+pub mod counter;
 pub mod draw;
 pub mod figures;
 pub mod ledger;

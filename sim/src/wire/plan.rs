@@ -39,6 +39,9 @@ pub struct WireSetup {
     /// How often each of two users of a client locks something.
     #[serde(default)]
     pub locks: u32,
+    /// How often each of two users of a client counts, under a lock.
+    #[serde(default)]
+    pub counts: u32,
     /// Directories `x` and `y` have a quota that is never reached.
     #[serde(default)]
     pub quotas: bool,
@@ -82,6 +85,7 @@ impl WireSetup {
             latency_ms: 3,
             trash_days: 0,
             locks: 0,
+            counts: 0,
             quotas: false,
             dies: None,
             heartbeat: twelve(),
