@@ -8,7 +8,7 @@ use crate::key::{Counter, Key, Scan};
 use crate::record::Record;
 use std::collections::BTreeMap;
 use zest_types::attr::align4k;
-use zest_types::{Attr, Ino, SliceRecord};
+use zest_types::{Attr, FileType, Ino, SliceRecord, Time};
 
 /// Reads records while a change set is applied; sees none of its writes.
 pub trait Records {
@@ -57,11 +57,17 @@ pub fn changed(attr: &Attr, delta: &AttrDelta) -> Option<Attr> {
     new.length = delta.length.unwrap_or(new.length).max(delta.grow_length.unwrap_or(0));
     new.atime = delta.atime.unwrap_or(new.atime);
     new.mtime = delta.mtime.unwrap_or(new.mtime);
-    new.mtime = delta.touch_mtime.map_or(new.mtime, |t| new.mtime.max(t));
+    new.mtime = delta.touch_mtime.map_or(new.mtime, |t| moved(new.kind, new.mtime, t));
     new.ctime = delta.ctime.unwrap_or(new.ctime);
     new.ctime = delta.touch_ctime.map_or(new.ctime, |t| new.ctime.max(t));
     new.nlink = new.nlink.checked_add_signed(delta.nlink)?;
     Some(new)
+}
+
+/// An mtime that moves forward to this time. That of a file becomes another one in any case, unless it is this already:
+/// by it others notice that the content is another, also where their clocks are ahead of whoever changed it.
+fn moved(kind: FileType, old: Time, to: Time) -> Time {
+    if to < old && kind == FileType::File { old.next() } else { old.max(to) }
 }
 
 /// Whether a node found is, in these fields, what a decision saw.

@@ -56,7 +56,7 @@ pub struct AttrDelta {
     pub ctime: Option<Time>,
     /// Added to the link count.
     pub nlink: i32,
-    /// Later of this and the one found.
+    /// Later of this and the one found. Of a file: in any case another one than that, unless it is just this.
     pub touch_mtime: Option<Time>,
     /// Later of this and the one found.
     pub touch_ctime: Option<Time>,

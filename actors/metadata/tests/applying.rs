@@ -259,9 +259,35 @@ proptest! {
             records.commit(&writing(second.to_vec())).unwrap();
             // A number that came back to nothing is as good as none.
             records.0.retain(|_, record| *record != Record::Count(0));
-            records
+            let Some(Record::Attr(attr)) = records.0.get_mut(&Key::Attr(Ino(5))) else { panic!("it is gone") };
+            (std::mem::take(&mut attr.mtime), records)
         };
-        prop_assert_eq!(both(&writes, &more), both(&more, &writes));
+        let ((mtime, records), (other_mtime, others)) = (both(&writes, &more), both(&more, &writes));
+        prop_assert_eq!(records, others);
+        // Each change of content leaves another time, so that the order shows in nanoseconds.
+        let wanted = writes.iter().chain(&more).filter_map(|write| match write {
+            Write::Attr(_, delta) => delta.touch_mtime,
+            _ => None,
+        });
+        let least = wanted.max().unwrap_or_default().max(attr().mtime);
+        for found in [mtime, other_mtime] {
+            prop_assert!(found >= least && found.sec == least.sec && found.nsec <= 4, "{:?}, {:?}", found, least);
+        }
+    }
+
+    #[test]
+    fn content_that_changed_has_another_time(kind in 0..2u8, old in 0..3i64, at in 0..3i64, nsec in prop_oneof![Just(0), Just(999_999_999)]) {
+        let kind = if kind == 0 { FileType::File } else { FileType::Directory };
+        let old = Attr { kind, mtime: Time::new(old, nsec), ..attr() };
+        let delta = AttrDelta { touch_mtime: Some(Time::new(at, nsec)), ..AttrDelta::default() };
+        let new = changed(&old, &delta).unwrap().mtime;
+        let right = match (Time::new(at, nsec) < old.mtime, kind) {
+            (false, _) => Time::new(at, nsec),
+            (true, FileType::File) if nsec == 0 => Time::new(old.mtime.sec, 1),
+            (true, FileType::File) => Time::new(old.mtime.sec + 1, 0),
+            (true, _) => old.mtime,
+        };
+        prop_assert_eq!(new, right);
     }
 
     #[test]

@@ -18,6 +18,16 @@ impl Time {
         Time { sec, nsec }
     }
 
+    /// The next point in time there is.
+    #[must_use]
+    pub const fn next(self) -> Time {
+        if self.nsec < 999_999_999 {
+            Time { sec: self.sec, nsec: self.nsec + 1 }
+        } else {
+            Time { sec: self.sec.saturating_add(1), nsec: 0 }
+        }
+    }
+
     /// Nanoseconds since 1970; saturates far away from today.
     #[must_use]
     pub fn as_nanos(self) -> i64 {

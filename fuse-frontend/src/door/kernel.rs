@@ -1,6 +1,6 @@
 //! Every request of the kernel, one handler each: its words are translated and passed on.
 
-use super::{Door, answer, capabilities, convert, guard, kernel_errno, xattr_gate};
+use super::{About, Door, answer, capabilities, convert, guard, kernel_errno, xattr_gate};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
@@ -61,8 +61,9 @@ impl Filesystem for Door {
     }
 
     fn getattr(&self, asker: &Asker, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let request = Ok(Request::GetAttr { ino: self.root.inward(ino) });
-        self.ask("getattr", asker, request, reply, answer::attr("getattr", self.term()));
+        let ino = self.root.inward(ino);
+        let term = self.term_about(About::Node(ino));
+        self.ask("getattr", asker, Ok(Request::GetAttr { ino }), reply, answer::attr("getattr", term));
     }
 
     fn setattr(

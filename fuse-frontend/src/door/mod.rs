@@ -20,7 +20,7 @@ pub(crate) use convert::Root;
 pub(crate) use device::note;
 pub(crate) use term::Term;
 pub(crate) use xattr::xattr_gate;
-pub(crate) use zest_vfs::belief::Lasting;
+pub(crate) use zest_vfs::belief::{About, Lasting};
 
 use fuser::Errno as KernelErrno;
 use std::ffi::OsStr;
@@ -93,12 +93,17 @@ impl Door {
 
     /// How long an answer holds that is about no name.
     fn term(&self) -> Term {
-        Term::new(self.root, self.options.ttl, self.lasting.as_ref(), None)
+        self.term_about(About::Other)
+    }
+
+    /// How long an answer about this holds.
+    fn term_about(&self, about: About) -> Term {
+        Term::new(self.root, self.options.ttl, self.lasting.as_ref(), about)
     }
 
     /// How long one about this name holds.
     fn term_of(&self, dir: Ino, name: &Name) -> Term {
-        Term::new(self.root, self.options.ttl, self.lasting.as_ref(), Some((dir, name.clone())))
+        self.term_about(About::Name(dir, name.clone()))
     }
 
     /// The same for a name that is still to be judged.

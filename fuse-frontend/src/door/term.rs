@@ -3,8 +3,7 @@
 use super::Ttl;
 use super::convert::Root;
 use std::ops::Deref;
-use zest_types::{Ino, Name};
-use zest_vfs::belief::{self, Lasting};
+use zest_vfs::belief::{self, About, Lasting};
 
 /// The term of one answer.
 pub(crate) struct Term {
@@ -13,9 +12,9 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// To be made before the request is served.
-    pub(crate) fn new(root: Root, ttl: Ttl, lasting: Option<&Lasting>, name: Option<(Ino, Name)>) -> Term {
-        Term { root, of: belief::Term::new(ttl, lasting, name) }
+    /// To be made before the request is served, and kept until the kernel has the answer.
+    pub(crate) fn new(root: Root, ttl: Ttl, lasting: Option<&Lasting>, about: About) -> Term {
+        Term { root, of: belief::Term::new(ttl, lasting, about) }
     }
 }
 

@@ -6,7 +6,7 @@ use super::privileges::{self, Errand};
 use super::process;
 use super::session::{Handler, Reply};
 use super::terms::AnswerTerms;
-use crate::door::{Backchannel, DoorOptions, Lasting, Root, Term, log_errno, way_back, xattr_gate};
+use crate::door::{About, Backchannel, DoorOptions, Lasting, Root, Term, log_errno, way_back, xattr_gate};
 use std::io;
 use std::sync::Arc;
 use zest_codec::{Ask, Incoming, Operation, Shape, answer, translate};
@@ -70,8 +70,12 @@ impl NativeDoor {
         };
         // That nobody has a name may be told for some time, too.
         let about_a_name = lasting.is_some() || matches!(shape, Shape::Lookup { .. });
-        let name = if about_a_name { name_of(request) } else { None };
-        let term = Term::new(Root(self.options.root), self.options.ttl, lasting, name);
+        let about = match (request, if about_a_name { name_of(request) } else { None }) {
+            (Request::GetAttr { ino }, _) => About::Node(*ino),
+            (_, Some((dir, name))) => About::Name(dir, name),
+            (_, None) => About::Other,
+        };
+        let term = Term::new(Root(self.options.root), self.options.ttl, lasting, about);
         AnswerTerms { term, dir_cache: self.options.dir_cache, locks: self.locks }
     }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use zest_types::{Attr, Errno, Handle, Ino, Request, Response, ServeResult};
-use zest_vfs::belief::{Backchannel, Lasting, Term, Ttl};
+use zest_vfs::belief::{About, Backchannel, Lasting, Term, Ttl};
 use zest_world::Clock;
 
 /// How long an answer is on its way into the kernel at most, in microseconds.
@@ -77,7 +77,7 @@ impl Kernel {
             return Ok(attr);
         }
         let asked = self.files.lock().ask(ino);
-        let term = Term::new(Ttl::SHARED, Some(&self.lasting), None);
+        let term = Term::new(Ttl::SHARED, Some(&self.lasting), About::Node(ino));
         let Response::Attr { attr, .. } = self.scene.plain(Request::GetAttr { ino }).await? else {
             return Err(Errno::EIO);
         };

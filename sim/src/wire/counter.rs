@@ -1,5 +1,7 @@
-//! Users that count, each step under a lock: whoever gets the lock finds what the one before him wrote, in whichever
-//! mount. In one file a number stands in its place; in the other each step is one more in a row, so that the file grows.
+//! Users that count, one after the other: whoever's turn it is finds what the one before him wrote, in whichever mount.
+//! In two files it is a lock that gives the turn; in the third they agree among themselves, and open and close it for
+//! each step. In the first and the third a number stands in its place; in the second each step is one more in a row, so
+//! that the file grows.
 
 use super::life::Shared;
 use crate::devices::SimChance;
@@ -12,14 +14,18 @@ use zest_types::request::{LockKind, RangeLock};
 use zest_types::{Errno, Handle, Ino, Name, Request, Response};
 use zest_world::Clock;
 
-/// Files with numbers: the first has one, the second a row.
-const FILES: usize = 2;
+/// Files with numbers.
+const FILES: usize = 3;
+/// The file with a row.
+const ROW: usize = 1;
+/// The file without locks.
+const TURNS: usize = 2;
 /// Users of each client that count.
 pub const USERS: u64 = 2;
 /// Bytes of a number.
 const WIDTH: u64 = 8;
 /// Bytes that are read of a row.
-const ROW: u32 = 64 << 10;
+const READ: u32 = 64 << 10;
 /// How much longer than sessions of the dead somebody waits for a lock.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often an unlock that fails is tried again.
@@ -39,6 +45,8 @@ struct Last {
 pub struct Counters {
     files: [Cell<Option<Ino>>; FILES],
     last: [Cell<Last>; FILES],
+    /// Whose turn it is where there are no locks.
+    turn: tokio::sync::Mutex<()>,
     /// A write failed where that may be: nothing is certain any more.
     broken: Cell<bool>,
 }
@@ -131,30 +139,48 @@ impl Counter {
     }
 
     async fn step(&self, file: usize, (ino, handle): (Ino, Handle)) -> Result<(), Stop> {
+        if file == TURNS {
+            let _mine = self.shared.counters.turn.lock().await;
+            return self.in_turn(ino).await;
+        }
         let patience = self.shared.setup.session_over() + PATIENCE;
         let asked = tokio::time::timeout(patience, self.kernel.ask(self.lock(ino, LockKind::Write))).await;
         asked.map_err(|_| Stop::NoLock)?.map_err(or("lock"))?;
-        let number = self.read(file, (ino, handle)).await.map_err(or("read"))?;
-        self.judge(file, number);
-        let next = number.wrapping_add(1);
-        self.shared.counters.last[file].set(Last { number: next, by: self.client });
-        let offset = if file == 0 { 0 } else { number * WIDTH };
-        let data: &'static [u8] = Vec::leak(next.to_le_bytes().to_vec());
-        let mut written = self.kernel.ask(Request::Write { ino, handle, offset, data }).await;
+        let mut written = self.count(file, (ino, handle)).await;
         // Whoever wants to know that nothing was lost asks before he gives the lock back.
         if written.is_ok() && (self.lenient || self.chance.permille(200)) {
-            written = self.kernel.ask(Request::Fsync { ino, handle }).await;
+            written = self.kernel.ask(Request::Fsync { ino, handle }).await.map(drop).map_err(or("fsync"));
         }
         if self.lenient && written.is_err() {
             self.shared.counters.broken.set(true);
         }
         self.unlock(ino).await.map_err(or("unlock"))?;
-        written.map_err(or("write")).map(drop)
+        written
+    }
+
+    async fn in_turn(&self, ino: Ino) -> Result<(), Stop> {
+        let opened = self.kernel.ask(Request::Open { ino, flags: O_RDWR }).await.map_err(or("open"))?;
+        let Response::Opened { handle, .. } = opened else { return Err(Stop::Failed("open", Errno::EIO)) };
+        let counted = self.count(TURNS, (ino, handle)).await;
+        let flushed = self.kernel.ask(Request::Flush { ino, handle, lock_owner: 0 }).await;
+        let released = self.kernel.ask(Request::Release { ino, handle }).await;
+        counted.and(flushed.and(released).map(drop).map_err(or("close")))
+    }
+
+    /// Reads, judges, and writes the next.
+    async fn count(&self, file: usize, (ino, handle): (Ino, Handle)) -> Result<(), Stop> {
+        let number = self.read(file, (ino, handle)).await.map_err(or("read"))?;
+        self.judge(file, number);
+        let next = number.wrapping_add(1);
+        self.shared.counters.last[file].set(Last { number: next, by: self.client });
+        let offset = if file == ROW { number * WIDTH } else { 0 };
+        let data: &'static [u8] = Vec::leak(next.to_le_bytes().to_vec());
+        self.kernel.ask(Request::Write { ino, handle, offset, data }).await.map(drop).map_err(or("write"))
     }
 
     /// The number that stands there; of a row, how many there are, if they are right.
     async fn read(&self, file: usize, (ino, handle): (Ino, Handle)) -> Result<u64, Errno> {
-        let size = if file == 0 { WIDTH as u32 } else { ROW };
+        let size = if file == ROW { READ } else { WIDTH as u32 };
         let Response::Data(pieces) = self.kernel.ask(Request::Read { ino, handle, offset: 0, size }).await?
         else {
             return Err(Errno::EIO);
@@ -170,7 +196,7 @@ impl Counter {
         let died = self.shared.dead.borrow().contains(&last.by);
         if number != last.number && !(died && number + 1 == last.number) && !self.over() {
             let text = format!(
-                "client {} got the lock of counter{file} and reads {number}; client {} wrote {} before",
+                "it is the turn of client {} at counter{file}, and it reads {number}; client {} wrote {} before",
                 self.client, last.by, last.number
             );
             self.kernel.scene.violated(Violation::new("lock sees", text));

@@ -154,6 +154,25 @@ local function time_less(a, b)
   end
   return false
 end
+-- The next time there is: one nanosecond later.
+local function time_after(t)
+  local bytes = { byte(t, 1, 12) }
+  local nsec = ((bytes[9] * 256 + bytes[10]) * 256 + bytes[11]) * 256 + bytes[12] + 1
+  if nsec >= 1000000000 then
+    nsec = 0
+    if sub(t, 1, 8) ~= '\127' .. string.rep('\255', 7) then
+      for i = 8, 1, -1 do
+        bytes[i] = (bytes[i] + 1) % 256
+        if bytes[i] > 0 then break end
+      end
+    end
+  end
+  for i = 12, 9, -1 do
+    bytes[i] = nsec % 256
+    nsec = math.floor(nsec / 256)
+  end
+  return string.char(unpack(bytes))
+end
 local function bytes_less(a, b)
   for i = 1, #a do
     local x, y = byte(a, i), byte(b, i)
@@ -217,7 +236,11 @@ local function change()
   if d[13] ~= '' and bytes_less(sub(v, 52, 59), d[13]) then v = replace(v, 52, d[13]) end
   if d[7] ~= '' then v = replace(v, 12, d[7]) end
   if d[8] ~= '' then v = replace(v, 24, d[8]) end
-  if d[11] ~= '' and time_less(sub(v, 24, 35), d[11]) then v = replace(v, 24, d[11]) end
+  local moved = sub(v, 24, 35)
+  if d[11] ~= '' and d[11] ~= moved then
+    if time_less(moved, d[11]) then v = replace(v, 24, d[11])
+    elseif kind_of(v) == 1 then v = replace(v, 24, time_after(moved)) end
+  end
   if d[9] ~= '' then v = replace(v, 36, d[9]) end
   if d[12] ~= '' and time_less(sub(v, 36, 47), d[12]) then v = replace(v, 36, d[12]) end
   local links = tonumber(d[10])

@@ -65,6 +65,20 @@ impl Hold {
     }
 }
 
+/// Attributes are on their way into the kernel.
+pub(super) struct Asked {
+    back: Arc<Backchannel>,
+    ino: Ino,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.back.told.answered(self.ino) {
+            self.back.ring(&[Post::Attrs, Post::Names, Post::Locks]);
+        }
+    }
+}
+
 /// Called when there may be work for a post.
 type Bell = Box<dyn Fn(Post) + Send + Sync>;
 
@@ -156,6 +170,12 @@ impl Backchannel {
         self.ring(&[Post::Locks]);
     }
 
+    /// The kernel asks for the attributes of a node; to be kept until it has the answer.
+    pub(super) fn asked(self: &Arc<Backchannel>, ino: Ino) -> Asked {
+        self.told.asked(ino, self.clock.mono());
+        Asked { back: Arc::clone(self), ino }
+    }
+
     /// What is to be done at a post, if there is anything now.
     #[must_use]
     pub fn next(&self, post: Post) -> Option<Work> {
@@ -163,11 +183,11 @@ impl Backchannel {
             let batch = self.told.next(post == Post::Attrs, self.clock.mono());
             return (!batch.is_empty()).then_some(Work::Back(batch));
         }
-        let vouched = self.is_vouched();
+        let (vouched, now) = (self.is_vouched(), self.clock.mono());
         let mut granted = self.granted.lock();
         for at in 0..granted.waiting.len() {
             let ino = granted.waiting.get(at)?.0;
-            match self.told.grant(ino, vouched) {
+            match self.told.grant(ino, vouched, now) {
                 Grant::Busy => {}
                 grant => {
                     let (ino, answer) = granted.waiting.remove(at)?;

@@ -8,6 +8,6 @@ mod told;
 mod ttl;
 
 pub use backchannel::{Backchannel, Hold, Kernel, Post, Work};
-pub use term::{Lasting, Term};
+pub use term::{About, Lasting, Term};
 pub use told::{Back, Grant, Told, WHOLE};
 pub use ttl::Ttl;

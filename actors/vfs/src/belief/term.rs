@@ -1,6 +1,7 @@
 //! How long the kernel may believe an answer: for a fixed time; or, where the store tells what others change, for long,
 //! provided that a view vouches for it when it is told, and nothing was heard since it was asked for.
 
+use super::backchannel::Asked;
 use super::{Backchannel, Ttl};
 use crate::shared::Shared;
 use std::sync::Arc;
@@ -26,16 +27,34 @@ pub struct Term {
     lasting: Option<(Lasting, u64)>,
     /// The name that is asked about.
     name: Option<(Ino, Name)>,
+    /// Attributes that are asked for, and on their way into the kernel until this goes.
+    _asked: Option<Asked>,
+}
+
+/// What is asked about.
+pub enum About {
+    /// The attributes of a node.
+    Node(Ino),
+    /// A name in a directory.
+    Name(Ino, Name),
+    /// Anything else.
+    Other,
 }
 
 impl Term {
-    /// To be made before the request is served.
+    /// To be made before the request is served, and kept until the kernel has the answer.
     #[must_use]
-    pub fn new(ttl: Ttl, lasting: Option<&Lasting>, name: Option<(Ino, Name)>) -> Term {
+    pub fn new(ttl: Ttl, lasting: Option<&Lasting>, about: About) -> Term {
+        let (name, node) = match about {
+            About::Node(ino) => (None, Some(ino)),
+            About::Name(dir, name) => (Some((dir, name)), None),
+            About::Other => (None, None),
+        };
+        let asked = lasting.zip(node).map(|(lasting, ino)| lasting.back.asked(ino));
         // Where nobody tells of changes there is nothing to wait for.
         let lasting = lasting.filter(|lasting| lasting.shared.views.hears());
         let lasting = lasting.map(|lasting| (lasting.clone(), lasting.back.told.heard()));
-        Term { ttl, lasting, name }
+        Term { ttl, lasting, name, _asked: asked }
     }
 
     /// How long the name that was asked about and the attributes hold.

@@ -64,6 +64,8 @@ struct State {
     in_hand: Vec<Ino>,
     /// Files of which all was taken back, and of which nothing was heard since.
     right: BTreeSet<Ino>,
+    /// Nodes whose attributes the kernel asks for, how often at once, and since when. Bounded by the requests there are.
+    asked: BTreeMap<Ino, (usize, Duration)>,
     again: VecDeque<(Duration, Back)>,
     /// When it was looked last for what the kernel has forgotten by itself.
     swept: Duration,
@@ -88,6 +90,25 @@ impl Told {
     #[must_use]
     pub fn heard(&self) -> u64 {
         self.state.lock().heard
+    }
+
+    /// The kernel asks for these attributes: until they are [answered](Told::answered), and for a while at most, nothing
+    /// is taken back of the node.
+    pub fn asked(&self, ino: Ino, now: Duration) {
+        self.state.lock().asked.entry(ino).or_insert((0, now)).0 += 1;
+    }
+
+    /// The kernel has the answer; tells whether anything waits to be taken back.
+    #[must_use]
+    pub fn answered(&self, ino: Ino) -> bool {
+        let mut state = self.state.lock();
+        if let Some((count, _)) = state.asked.get_mut(&ino) {
+            *count -= 1;
+            if *count == 0 {
+                state.asked.remove(&ino);
+            }
+        }
+        !state.queue.is_empty()
     }
 
     /// Whether these attributes may be told for long; they are remembered if so. Not when anything was heard since
@@ -163,13 +184,13 @@ impl Told {
     /// What is to be done before a lock on this file is granted; `vouched`: whether whatever others change is heard.
     /// From here on nothing is taken back of the file until [`Told::granted`] is called.
     #[must_use]
-    pub fn grant(&self, ino: Ino, vouched: bool) -> Grant {
+    pub fn grant(&self, ino: Ino, vouched: bool, now: Duration) -> Grant {
         let mut state = self.state.lock();
-        if state.in_hand.contains(&ino) {
-            return Grant::Busy;
-        }
-        if vouched && state.right.contains(&ino) {
+        if vouched && state.right.contains(&ino) && !state.in_hand.contains(&ino) {
             return Grant::Right;
+        }
+        if state.is_busy(ino, now) {
+            return Grant::Busy;
         }
         // All of it goes now; the file is known to the kernel, so that no answer on its way brings it back.
         state.queue.retain(|what| what.file() != Some(ino));
@@ -207,7 +228,7 @@ impl Told {
             state.queue.extend(due);
         }
         let wanted = |what: &&Back| matches!(what, Back::Attr(_)) == attrs;
-        let free = |what: &&Back| what.file().is_none_or(|ino| !state.in_hand.contains(&ino));
+        let free = |what: &&Back| what.file().is_none_or(|ino| !state.is_busy(ino, now));
         let mut batch: Vec<Back> = match attrs {
             true => state.queue.iter().take_while(wanted).filter(free).take(BATCH).cloned().collect(),
             false => state.queue.iter().rev().take_while(wanted).filter(free).take(BATCH).cloned().collect(),
@@ -224,6 +245,13 @@ impl Told {
 }
 
 impl State {
+    /// Whether something of a file is being taken back, or its attributes are on their way into the kernel: it leaves an
+    /// answer out when something was taken back meanwhile, and whoever reads the file believes an older length then.
+    fn is_busy(&self, ino: Ino, now: Duration) -> bool {
+        let asked = |(_, since): &(usize, Duration)| now.saturating_sub(*since) < ON_ITS_WAY;
+        self.in_hand.contains(&ino) || self.asked.get(&ino).is_some_and(asked)
+    }
+
     fn take_back(&mut self, what: Back, told: Duration, now: Duration) {
         if now.saturating_sub(told) < ON_ITS_WAY {
             self.again.push_back((now + ON_ITS_WAY, what.clone()));
@@ -378,11 +406,33 @@ mod tests {
         for change in [Changed::Attr(Ino(7)), Changed::Attr(Ino(8)), Changed::Chunk(Ino(7), 0)] {
             told.changed(&change, open, at(0));
         }
-        assert_eq!(told.grant(Ino(7), true), Grant::Stale);
-        assert_eq!(told.grant(Ino(7), true), Grant::Busy, "one after the other");
+        assert_eq!(told.grant(Ino(7), true, at(1)), Grant::Stale);
+        assert_eq!(told.grant(Ino(7), true, at(1)), Grant::Busy, "one after the other");
         assert_eq!(both(&told, at(0)), [Back::Attr(Ino(8))]);
         told.granted(Ino(7));
         assert_eq!(both(&told, at(2)), [Back::Attr(Ino(8))], "what was on its way is left out, too");
+    }
+
+    #[test]
+    fn nothing_is_taken_back_while_attributes_are_on_their_way() {
+        let told = Told::new(LONG);
+        assert!(told.attr(0, Ino(7), at(0)));
+        for _ in 0..2 {
+            told.asked(Ino(7), at(1));
+        }
+        told.changed(&Changed::Attr(Ino(7)), |_| true, at(1));
+        assert!(both(&told, at(1)).is_empty());
+        assert_eq!(told.grant(Ino(7), true, at(1)), Grant::Busy);
+        let _waits = told.answered(Ino(7));
+        assert!(both(&told, at(1)).is_empty(), "one of two");
+        assert_eq!(
+            both(&told, at(3)),
+            [Back::Attr(Ino(7))],
+            "an answer that does not come is not waited for"
+        );
+        told.changed(&Changed::Chunk(Ino(7), 0), |_| true, at(1));
+        assert!(told.answered(Ino(7)));
+        assert_eq!(both(&told, at(1)), [Back::Pages(Ino(7), 0)]);
     }
 
     #[test]
@@ -391,17 +441,17 @@ mod tests {
         told.changed(&Changed::Chunk(Ino(7), 0), |_| true, at(0));
         told.changed(&Changed::Chunk(Ino(7), 1), |_| true, at(0));
         let batch = told.next(false, at(0));
-        assert_eq!((batch.len(), told.grant(Ino(7), true)), (1, Grant::Busy));
+        assert_eq!((batch.len(), told.grant(Ino(7), true, at(1))), (1, Grant::Busy));
         assert!(told.next(false, at(0)).is_empty(), "of one file one after the other");
         told.done(&batch);
-        assert_eq!(told.grant(Ino(7), true), Grant::Stale);
+        assert_eq!(told.grant(Ino(7), true, at(1)), Grant::Stale);
     }
 
     #[test]
     fn a_file_is_right_until_something_is_heard_of_it() {
         let told = Told::new(LONG);
         let grant = |vouched| {
-            let what = told.grant(Ino(7), vouched);
+            let what = told.grant(Ino(7), vouched, at(1));
             told.granted(Ino(7));
             what
         };
@@ -418,11 +468,11 @@ mod tests {
             end(&told);
             assert_eq!(grant(true), Grant::Stale);
         }
-        assert_eq!(told.grant(Ino(7), true), Grant::Right);
+        assert_eq!(told.grant(Ino(7), true, at(1)), Grant::Right);
         told.changed(&Changed::Attr(Ino(7)), |_| true, at(1));
-        assert_eq!(told.grant(Ino(7), true), Grant::Stale);
+        assert_eq!(told.grant(Ino(7), true, at(1)), Grant::Stale);
         told.changed(&Changed::Attr(Ino(7)), |_| true, at(1));
         told.granted(Ino(7));
-        assert_eq!(told.grant(Ino(7), true), Grant::Stale, "heard while it was taken back");
+        assert_eq!(told.grant(Ino(7), true, at(1)), Grant::Stale, "heard while it was taken back");
     }
 }
