@@ -23,7 +23,11 @@ pub(crate) async fn find_out(
     let writes = changes.write.iter().filter(|write| definite_key(write).is_some());
     let names = found.iter().any(|(key, _)| is_name(key));
     let mut telling = writes.zip(&found).filter(|(_, (key, _))| !names || is_name(key));
-    let all_show = telling.all(|(write, (_, record))| shows(write, record.as_ref()));
+    let all_show = telling.all(|(write, (key, record))| {
+        // A name that others gave to another node since: repeated, its removal would take that one.
+        let replaced = || is_name(key) && seen.get(key).is_ok_and(|old| old != record.as_ref());
+        shows(write, record.as_ref()) || matches!(write, Write::Delete(_)) && replaced()
+    });
     let something_new =
         found.iter().filter(|(key, _)| !names || is_name(key)).any(|(key, record)| match seen.get(key) {
             Ok(old) => old != record.as_ref(),

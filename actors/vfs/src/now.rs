@@ -58,7 +58,9 @@ impl Shared {
         if !self.answers_from_views() {
             return None;
         }
-        self.attr(ino).map(|attr| Ok(Response::Attr { ino, attr }))
+        // One without links may be gone for all but those who have it open.
+        let attr = self.attr(ino).filter(|attr| self.exclusive || attr.nlink > 0)?;
+        Some(Ok(Response::Attr { ino, attr }))
     }
 
     fn lookup_now(&self, caller: &Caller, parent: Ino, name: &Name) -> Option<ServeResult> {

@@ -4,7 +4,7 @@
 use super::answer::shown;
 use super::body::{Body, Tick};
 use super::content::Content;
-use super::history::{CallId, History, is_failure};
+use super::history::{CallId, History, LOST, is_failure};
 use super::recovered::{Found, Recovered, as_tree};
 use super::stamp::Stamp;
 use super::tree::Tree;
@@ -27,6 +27,9 @@ std::thread_local! {
     /// How often somebody objected in this thread's world.
     static OBJECTIONS: Cell<u64> = const { Cell::new(0) };
 }
+
+/// The rule of a court that can't follow any more: too much may have happened.
+pub const UNDECIDED: &str = "undecided";
 
 impl Violation {
     /// A violation. Whoever has one reports it, or forgives it: a world that ends without a word although somebody
@@ -64,6 +67,8 @@ pub struct Terms {
     pub durable_at_once: bool,
     /// Clocks are set: times in attributes are not judged.
     pub lax_times: bool,
+    /// Several clients change the same names: there may be more possible states than can be followed.
+    pub several: bool,
 }
 
 struct Heard {
@@ -153,13 +158,22 @@ impl Court {
         body.check_copy(ranges).map_err(|text| Violation::new("copies", format!("of inode {source}: {text}")))
     }
 
+    /// Whether it may give up.
+    #[must_use]
+    pub fn is_of_several(&self) -> bool {
+        self.terms.several
+    }
+
     /// A call is answered.
     pub fn answer(&mut self, id: CallId, answer: &ServeResult, now: Time) -> Result<(), Violation> {
         self.tick += 1;
         let Some(call) = self.heard.remove(&id) else {
             return Err(Violation::new("answer", format!("call {id} was answered twice")));
         };
-        let named = |text: String| Violation::new("answer", format!("{} {text}", words(&call.request)));
+        let named = |text: String| {
+            let rule = if text == LOST { UNDECIDED } else { "answer" };
+            Violation::new(rule, format!("{} {text}", words(&call.request)))
+        };
         self.history.answered(id, answer, self.tick, now).map_err(named)?;
         self.check_bytes(&call, answer, now)
             .map_err(|text| Violation::new("content", format!("{} {text}", words(&call.request))))?;

@@ -17,6 +17,8 @@ pub type Tick = u64;
 /// States kept before the judge gives up on a run; concurrency in plans is small, so this is never met unless
 /// something is wrong with the plan.
 const STATES: usize = 20_000;
+/// What is said when there are more.
+pub const LOST: &str = "the judge lost track: too many possible states";
 
 /// A possible state, with the calls that took effect in it and are not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -158,7 +160,7 @@ impl History {
         let (mut kept, mut order, mut seen) = (HashSet::new(), Vec::new(), HashSet::new());
         while let Some(world) = queue.pop() {
             if seen.len() > STATES {
-                return Err("the judge lost track: too many possible states".into());
+                return Err(LOST.into());
             }
             if !seen.insert(world.clone()) {
                 continue;

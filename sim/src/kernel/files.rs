@@ -52,11 +52,11 @@ impl Files {
         self.files.get(&ino).and_then(|file| file.attr.as_ref()).map_or(0, |attr| attr.length)
     }
 
-    /// Takes an answer.
-    pub fn told(&mut self, ino: Ino, attr: &Attr, asked: Asked, until: Duration) {
+    /// Takes an answer, or leaves it out.
+    pub fn told(&mut self, ino: Ino, attr: &Attr, asked: Asked, until: Duration) -> bool {
         let file = self.files.entry(ino).or_default();
         if file.version > asked.version {
-            return;
+            return false;
         }
         let seen = |attr: &Attr| (attr.mtime, attr.length);
         if file.attr.as_ref().map(seen) != Some(seen(attr)) {
@@ -64,6 +64,7 @@ impl Files {
         }
         self.versions += 1;
         (file.version, file.until, file.attr) = (self.versions, until, Some(attr.clone()));
+        true
     }
 
     /// The attributes are to be asked for.
@@ -150,7 +151,7 @@ mod tests {
     fn filled() -> Files {
         let mut files = Files::default();
         let asked = files.ask(INO);
-        files.told(INO, &attr(1, 8), asked, second(10));
+        assert!(files.told(INO, &attr(1, 8), asked, second(10)));
         let asked = files.ask(INO);
         files.fill(INO, 0, &[1; 8], asked);
         files
@@ -161,7 +162,7 @@ mod tests {
         for (then, stays) in [(attr(1, 8), true), (attr(2, 8), false), (attr(1, 9), false)] {
             let mut files = filled();
             let asked = files.ask(INO);
-            files.told(INO, &then, asked, second(20));
+            assert!(files.told(INO, &then, asked, second(20)));
             assert_eq!(files.page(INO, 0).is_some(), stays, "{then:?}");
             assert_eq!(files.attr(INO, second(20)), Some(then));
         }
@@ -172,11 +173,11 @@ mod tests {
         let mut files = filled();
         let asked = files.ask(INO);
         files.forget_attr(INO);
-        files.told(INO, &attr(2, 9), asked, second(20));
+        assert!(!files.told(INO, &attr(2, 9), asked, second(20)));
         assert_eq!((files.attr(INO, second(2)), files.length(INO)), (None, 8));
         assert!(files.page(INO, 0).is_some(), "and the old page is believed once more");
         let asked = files.ask(INO);
-        files.told(INO, &attr(2, 9), asked, second(20));
+        assert!(files.told(INO, &attr(2, 9), asked, second(20)));
         assert!(files.page(INO, 0).is_none());
     }
 

@@ -24,12 +24,14 @@ pub struct Kernel {
     back: Arc<Backchannel>,
     lasting: Lasting,
     chance: SimChance,
+    /// Whose it is, for the timeline.
+    client: usize,
 }
 
 impl Kernel {
     /// A kernel over a mount that was just made, with this time between heartbeats.
     #[must_use]
-    pub fn new(scene: Rc<Scene>, heartbeat: Duration, seed: u64) -> Kernel {
+    pub fn new(scene: Rc<Scene>, client: usize, heartbeat: Duration, seed: u64) -> Kernel {
         let shared = scene.vfs.shared();
         let ttl = Ttl::told(heartbeat);
         let back = Backchannel::new(shared.files.clone(), shared.world.clock.clone(), ttl.longest());
@@ -37,7 +39,7 @@ impl Kernel {
         shared.ears.pass_on(back.clone());
         posts::staff(&back, &files, &scene.clock, seed);
         let lasting = Lasting { back: back.clone(), shared: shared.clone(), ttl };
-        Kernel { scene, files, back, lasting, chance: SimChance::new(seed, "kernel") }
+        Kernel { scene, files, back, lasting, client, chance: SimChance::new(seed, "kernel") }
     }
 
     /// What a process that asks for this is answered.
@@ -67,6 +69,10 @@ impl Kernel {
         }
     }
 
+    fn say(&self, text: impl Fn() -> String) {
+        self.scene.tape.say(|| format!("kernel {}: {}", self.client, text()));
+    }
+
     /// An answer takes its way.
     async fn way(&self) {
         self.scene.clock.sleep(Duration::from_micros(self.chance.below(WAY))).await;
@@ -84,7 +90,11 @@ impl Kernel {
         let time = term.valid(ino, &attr).1;
         self.way().await;
         let until = self.scene.clock.mono() + time;
-        self.files.lock().told(ino, &attr, asked, until);
+        let taken = self.files.lock().told(ino, &attr, asked, until);
+        self.say(|| {
+            let what = if taken { "is told" } else { "leaves out" };
+            format!("{what} that inode {ino} has {} bytes, for {time:?}", attr.length)
+        });
         Ok(attr)
     }
 
@@ -121,6 +131,7 @@ impl Kernel {
         let Response::Data(pieces) = self.scene.plain(request).await? else { return Err(Errno::EIO) };
         let mut bytes = pieces.concat();
         self.way().await;
+        self.say(|| format!("reads page {page} of inode {ino}: {} bytes", bytes.len()));
         self.files.lock().fill(ino, page, &bytes, asked);
         bytes.resize(PAGE as usize, 0);
         Ok(bytes)

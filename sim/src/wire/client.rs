@@ -128,7 +128,7 @@ async fn act(shared: &Rc<Shared>, number: usize) -> Result<(), Violation> {
         Scene::new(mount.vfs.clone(), clock, life, shared.media.tape.clone(), shared.media.bench.clone());
     let scene = Rc::new(scene);
     let seed = shared.setup.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
-    let kernel = Rc::new(Kernel::new(scene.clone(), options.heartbeat, seed));
+    let kernel = Rc::new(Kernel::new(scene.clone(), number, options.heartbeat, seed));
     if number == 0 {
         begin(shared, &kernel).await?;
         shared.formatted.set(true);
@@ -196,7 +196,7 @@ async fn begin(shared: &Shared, kernel: &Kernel) -> Result<(), Violation> {
     let found = look(scene).await.map_err(|text| Violation::new("look", text))?;
     let lenient = shared.setup.may_fail();
     let lax_times = shared.setup.faults.contains_key(&Fault::JumpingClock);
-    let terms = Terms { lenient, lax_reads: true, durable_at_once: true, lax_times };
+    let terms = Terms { lenient, lax_reads: true, durable_at_once: true, lax_times, several: true };
     shared.media.bench.borrow_mut().court = Some(Court::new(terms, &found));
     Ok(())
 }

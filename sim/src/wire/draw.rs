@@ -92,6 +92,8 @@ fn counting(setup: &mut WireSetup) {
     let chance = SimChance::new(setup.seed, "wire counting");
     if !setup.is_strict() && !setup.forgets() && chance.permille(600) {
         setup.counts = chance.between(3, 12) as u32;
+        // Nobody must be taken for dead while the server starts again and again.
+        setup.heartbeat = 12;
     }
 }
 

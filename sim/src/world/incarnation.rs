@@ -150,6 +150,7 @@ pub fn terms(setup: &Setup) -> Terms {
         lax_reads: failing,
         durable_at_once: setup.engine == EngineKind::Records,
         lax_times: false,
+        several: false,
     }
 }
 

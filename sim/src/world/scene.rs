@@ -5,7 +5,7 @@ use super::copies::Copies;
 use crate::devices::life::silence;
 use crate::devices::{Life, SimClock, Tape};
 use crate::explorer::marks;
-use crate::judge::court::words;
+use crate::judge::court::{UNDECIDED, words};
 use crate::judge::{Court, Violation};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -80,8 +80,15 @@ impl Scene {
         self.bench.borrow().violation.is_some()
     }
 
-    /// Reports a broken rule; the first one counts.
+    /// Reports a broken rule; the first one counts. A court of several clients that can't follow any more goes, and what
+    /// is judged at rest remains.
     pub fn violated(&self, violation: Violation) {
+        if violation.rule == UNDECIDED
+            && self.bench.borrow_mut().court.take_if(|court| court.is_of_several()).is_some()
+        {
+            self.tape.event(Event { actor: "court", kind: "gives up", subject: 0, detail: 0 });
+            return violation.forgive();
+        }
         self.tape.say(|| format!("!!! {}: {}", violation.rule, violation.text));
         self.bench.borrow_mut().violation.get_or_insert(violation);
     }

@@ -4,6 +4,7 @@
 mod content;
 mod copy;
 mod dir;
+mod gone;
 mod lock;
 mod node;
 mod open;
@@ -33,6 +34,12 @@ pub struct Task {
 impl Task {
     /// Does a request from beginning to end. Writes come through [`Task::write`] with their payload.
     pub async fn run(&self, request: Request<'static>) -> ServeResult {
+        let subject = gone::Subject::of(&request);
+        let result = self.serve(request).await;
+        self.or_stale(subject, result).await
+    }
+
+    async fn serve(&self, request: Request<'static>) -> ServeResult {
         match request {
             Request::Lookup { parent, name } => self.lookup(parent, name).await,
             Request::GetAttr { ino } => self.node(ino).await,

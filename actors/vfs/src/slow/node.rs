@@ -13,7 +13,12 @@ const UNLIMITED_INODES: u64 = 10 << 20;
 
 impl Task {
     pub(super) async fn node(&self, ino: Ino) -> ServeResult {
-        Ok(Response::Attr { ino, attr: self.shown_attr(ino).await? })
+        let attr = self.shown_attr(ino).await?;
+        if attr.nlink == 0 && !self.shared.exclusive && !self.shared.files.is_open(ino) {
+            // Others removed it and still have it open.
+            return Err(Errno::ESTALE);
+        }
+        Ok(Response::Attr { ino, attr })
     }
 
     pub(super) async fn set_attr(&self, ino: Ino, mut set: SetAttr, handle: Option<Handle>) -> ServeResult {

@@ -12,7 +12,13 @@ use zest_types::{Attr, Errno, FileType, Handle, Ino, Name, Response, ServeResult
 impl Task {
     pub(super) async fn open(&self, ino: Ino, flags: u32) -> ServeResult {
         let flags = OpenFlags(flags);
+        let was_open = self.shared.files.is_open(ino);
         let (file, attr) = self.register(ino, false).await?;
+        if attr.nlink == 0 && !was_open && !self.shared.exclusive {
+            // Others removed it and still have it open; nobody here can mean it.
+            self.shared.files.close(ino);
+            return Err(Errno::ESTALE);
+        }
         match self.finish_open(ino, &attr, flags, true).await {
             Ok(()) => {
                 let keep_cache = self.shared.exclusive || self.settle(ino, &attr);

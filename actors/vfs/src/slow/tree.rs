@@ -3,11 +3,13 @@
 use super::Task;
 use zest_metadata::{Key, Op, Outcome, Record};
 use zest_types::request::RenameMode;
-use zest_types::{Errno, FileType, Ino, Name, Request, Response, ServeResult};
+use zest_types::{Errno, FileType, Ino, Name, Request, Response, ServeResult, limits};
 
 impl Task {
     pub(super) async fn lookup(&self, parent: Ino, name: Name) -> ServeResult {
-        let dir = self.attr(parent).await?;
+        let gone = if self.shared.exclusive { Errno::ENOENT } else { Errno::ESTALE };
+        let none = |errno| if errno == Errno::ENOENT { gone } else { errno };
+        let dir = self.attr(parent).await.map_err(none)?;
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR);
         }
@@ -17,13 +19,30 @@ impl Task {
             b".." if dir.parent.0 == 0 => parent,
             b".." => dir.parent,
             b".trash" if parent == Ino::ROOT => Ino::TRASH,
-            _ => match self.look(vec![Key::Dentry(parent, name)]).await?.pop().flatten() {
+            _ => return self.lookup_entry(parent, name).await,
+        };
+        Ok(Response::Entry { ino, attr: self.shown_attr(ino).await? })
+    }
+
+    /// What stands behind a name. A node that is gone when its attributes are asked for may have been replaced by
+    /// another under the same name.
+    async fn lookup_entry(&self, parent: Ino, name: Name) -> ServeResult {
+        let mut seen = None;
+        for _ in 0..limits::TXN_RETRIES {
+            let ino = match self.look(vec![Key::Dentry(parent, name.clone())]).await?.pop().flatten() {
                 Some(Record::Dentry { ino, .. }) => ino,
                 Some(_) => return Err(Errno::EIO),
                 None => return Err(Errno::ENOENT),
-            },
-        };
-        Ok(Response::Entry { ino, attr: self.shown_attr(ino).await? })
+            };
+            if seen == Some(ino) {
+                break;
+            }
+            match self.shown_attr(ino).await {
+                Err(Errno::ENOENT) => seen = Some(ino),
+                answer => return Ok(Response::Entry { ino, attr: answer? }),
+            }
+        }
+        Err(Errno::ENOENT)
     }
 
     pub(super) async fn make(&self, request: Request<'static>) -> ServeResult {
