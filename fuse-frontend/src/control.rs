@@ -153,7 +153,7 @@ fn aside(mut stream: UnixStream, answer: impl FnOnce() -> String + Send + 'stati
 }
 
 /// Whether root or the owner of this process asks.
-fn trusted(stream: &UnixStream) -> bool {
+pub(crate) fn trusted(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|asker| may_look(asker.uid, rustix::process::geteuid()))
 }

@@ -179,6 +179,9 @@ pub(crate) fn way_back(vfs: &Vfs, options: &DoorOptions) -> (Arc<Backchannel>, O
     });
     let (files, clock) = (Arc::clone(&shared.files), Arc::clone(&shared.world.clock));
     let back = Arc::new(Backchannel::new(files, clock, longest));
+    if shared.inherited.is_some() {
+        back.told.inherit(shared.mono());
+    }
     let lasting = options.told.map(|ttl| {
         shared.ears.pass_on(Arc::clone(&back) as _);
         Lasting { back: Arc::clone(&back), shared: Arc::clone(shared), ttl }

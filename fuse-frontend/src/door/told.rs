@@ -40,6 +40,8 @@ struct State {
     again: VecDeque<(Duration, Back)>,
     /// When it was looked last for what the kernel has forgotten by itself.
     swept: Duration,
+    /// Until then the kernel may believe what an earlier process of this mount told it.
+    inherited: Duration,
 }
 
 /// What was told.
@@ -55,6 +57,11 @@ impl Told {
     #[must_use]
     pub fn new(longest: Duration) -> Told {
         Told { state: Mutex::default(), longest, most: limits::KERNEL_TOLD }
+    }
+
+    /// An earlier process told things nobody here knows of.
+    pub fn inherit(&self, now: Duration) {
+        self.state.lock().inherited = now + self.longest;
     }
 
     /// To be asked for when a request begins, and given back when its answer is told.
@@ -98,6 +105,8 @@ impl Told {
                 if let Some(told) = state.attrs.remove(ino) {
                     state.count -= 1;
                     state.take_back(Back::Attr(*ino), told, now);
+                } else if now < state.inherited && state.queue.len() < self.most {
+                    state.queue.insert(Back::Attr(*ino));
                 }
             }
             Changed::Entries(dir) => {
@@ -292,5 +301,17 @@ mod tests {
         let mut pages = told.next(false, at(60));
         pages.extend(told.next(false, at(60)));
         assert!(pages.len() <= 11 && pages.contains(&Back::Pages(Ino(7), WHOLE)), "{}", pages.len());
+    }
+
+    #[test]
+    fn what_an_earlier_process_told_is_taken_back_while_it_may_be_believed() {
+        let told = Told::new(LONG);
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(1));
+        assert_eq!(both(&told, at(1)), []);
+        told.inherit(at(1));
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(2));
+        assert_eq!(both(&told, at(2)), [Back::Attr(Ino(7))]);
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(50));
+        assert_eq!(both(&told, at(50)), []);
     }
 }

@@ -52,6 +52,12 @@ impl NativeDoor {
         Ok(NativeDoor { vfs, options: options.door, locks: options.locks, pending, back, lasting })
     }
 
+    /// Requests that wait for a lock.
+    #[must_use]
+    pub fn waits_for_locks(&self) -> usize {
+        self.pending.locks()
+    }
+
     /// Its way back into the kernel, to be opened once there is a session.
     #[must_use]
     pub fn back(&self) -> Arc<Backchannel> {
@@ -162,8 +168,14 @@ impl Handler for NativeDoor {
 
     fn told(&self, incoming: &Incoming<'_>) {
         // Nodes are not counted here: numbers are never used twice, and views hold no node.
-        if let Operation::Interrupt(arg) = incoming.operation {
-            self.pending.interrupted(arg.unique);
+        let forgotten = |node: u64| {
+            self.vfs.forgotten(Ino(Root(self.options.root).inward(fuser::INodeNo(node)).0));
+        };
+        match incoming.operation {
+            Operation::Interrupt(arg) => self.pending.interrupted(arg.unique),
+            Operation::Forget(_) => forgotten(incoming.header.nodeid),
+            Operation::BatchForget(nodes) => nodes.iter().for_each(|one| forgotten(one.nodeid)),
+            _ => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //! it was, everything acknowledged is written before the process ends, unless a further signal says not to wait.
 
 use super::doors::OpenDoor;
+use super::handing::Handing;
 use super::staging;
 use crate::mount_point::{PointError, leave};
 use anyhow::{Context, anyhow, bail};
@@ -9,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use zest_host::{Arbiters, Role};
@@ -32,6 +33,8 @@ pub(super) enum Event {
     Closed(io::Result<()>),
     /// Everything is written, or can't be.
     Flushed(Result<(), Errno>),
+    /// Another process shall go on with the mount.
+    HandOver,
     /// The volume is not there any more, or not the same: nothing may be written to it.
     Over(Over),
 }
@@ -98,12 +101,39 @@ pub(super) struct End<'a> {
     pub(super) mount: &'a Arc<Mount>,
     pub(super) arbiters: &'a Arbiters,
     pub(super) point: &'a Path,
+    /// Where a supervisor has the mount, too.
+    pub(super) handing: Option<Handing>,
+}
+
+/// How a process stops serving a mount.
+pub(super) enum How {
+    /// The mount is gone.
+    Gone,
+    /// Another process goes on with it.
+    HandedOver,
 }
 
 impl End<'_> {
-    /// Waits until the mount is gone, and takes it away when a signal asks for it.
-    pub(super) fn wait(&self) -> anyhow::Result<()> {
-        match self.heard.recv() {
+    /// Waits until the mount is gone, and takes it away when a signal asks for it; or until it is handed over.
+    pub(super) fn wait(&self) -> anyhow::Result<How> {
+        if let Some(handing) = &self.handing {
+            handing.ready();
+        }
+        let mut first = self.heard.recv();
+        while let (Ok(Event::HandOver), Some(handing)) = (&first, &self.handing) {
+            if handing.hand_over(self.mount, self.arbiters) {
+                return Ok(How::HandedOver);
+            }
+            first = self.heard.recv();
+        }
+        if let Some(handing) = &self.handing {
+            handing.ending();
+        }
+        self.end(first).map(|()| How::Gone)
+    }
+
+    fn end(&self, first: Result<Event, RecvError>) -> anyhow::Result<()> {
+        match first {
             Ok(Event::Closed(result)) => return self.closed(result),
             Ok(Event::Signal) => {}
             Ok(Event::Over(why)) => {
@@ -114,7 +144,7 @@ impl End<'_> {
                 leave(self.point, true)?;
                 return Err(why.into());
             }
-            Ok(Event::Flushed(_)) | Err(_) => {
+            Ok(Event::Flushed(_) | Event::HandOver) | Err(_) => {
                 bail!("the mount at {} ended without a word", self.point.display())
             }
         }
@@ -202,8 +232,8 @@ impl End<'_> {
                 Ok(Event::Flushed(Ok(()))) => return Ok(()),
                 Ok(Event::Flushed(Err(errno))) => return Err(lost(errno.text())),
                 Ok(Event::Signal) => return Err(self.given_up()),
-                // The door of a forced end, closed after all.
-                Ok(Event::Closed(_)) => {}
+                // The door of a forced end, closed after all; or who asks for a mount that ends.
+                Ok(Event::Closed(_) | Event::HandOver) => {}
                 Ok(Event::Over(why)) => return Err(why.into()),
                 Err(RecvTimeoutError::Timeout) => patience = self.still_storing(),
                 Err(RecvTimeoutError::Disconnected) => return Err(lost("input/output error")),

@@ -122,9 +122,24 @@ impl Task {
     }
 
     pub(super) async fn release(&self, ino: Ino, handle: Handle) -> ServeResult {
-        if !self.shared.close(handle) {
+        // Where an earlier process gave handles, this may not have been the last.
+        if !self.shared.close(handle) || self.shared.files.doubt(ino) {
             return Ok(Response::Done);
         }
+        self.closed(ino).await
+    }
+
+    /// The kernel let go of a node, so that nobody has it open, whoever gave the handles.
+    pub async fn forgotten(&self, ino: Ino) -> Result<(), Errno> {
+        if self.shared.files.is_open(ino) {
+            self.shared.files.doubt(ino);
+            return Ok(());
+        }
+        self.closed(ino).await.map(drop)
+    }
+
+    /// What becomes of a file nobody has open any more.
+    async fn closed(&self, ino: Ino) -> ServeResult {
         self.drop_locks(ino).await?;
         // The file may have been removed while it was open: with the last handle its content goes.
         match self.fresh_attr(ino).await {
