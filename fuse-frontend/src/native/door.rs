@@ -1,6 +1,7 @@
 //! The door itself: requests of the codec to `vfs`, answers back. What views and cache can answer is answered in the
 //! thread that read the request; what has to wait is noted, so that its asker can be called away.
 
+use super::again::{Again, SENT_AGAIN, Step};
 use super::pending::{Kind, Pending};
 use super::privileges::{self, Errand};
 use super::process;
@@ -118,6 +119,14 @@ impl NativeDoor {
     fn ask(&self, caller: Caller, incoming: &Incoming<'_>, ask: Ask<'_>, reply: Reply) {
         let (ino, shape) = (Ino(incoming.header.nodeid), ask.shape);
         let terms = self.terms(&ask.request, shape);
+        if reply.unique() & SENT_AGAIN != 0 {
+            let now = self.vfs.shared().world.clock.now().sec;
+            if let Some(again) = Again::of(&caller, &ask.request, now) {
+                return self.once_more(&caller, &again, ask.request, move |result| {
+                    send(reply, shape, result, &terms);
+                });
+            }
+        }
         if privileges::asked(&incoming.operation)
             && self.vfs.shared().attr(ino).is_none_or(|attr| privileges::lost(&attr) != 0)
         {
@@ -138,6 +147,32 @@ impl NativeDoor {
         let Ok(request) = ask.request.keep() else { return reply.refuse(Errno::EIO) };
         self.vfs.serve(&caller, before, move |_| {
             vfs.serve(&caller, request, move |result| send(reply, shape, result, &terms));
+        });
+    }
+}
+
+impl NativeDoor {
+    /// A request that may have been done already, by a process that died before it answered.
+    fn once_more(
+        &self,
+        caller: &Caller,
+        again: &Again,
+        request: Request<'_>,
+        answer: impl FnOnce(ServeResult) + Send + 'static,
+    ) {
+        let Some(request) = request.keep().ok().filter(|_| !again.is_unknown()) else {
+            return answer(Err(Errno::EIO));
+        };
+        let (vfs, caller, again) = (self.vfs.clone(), *caller, again.clone());
+        self.vfs.serve(&caller, request, move |result| match again.asked(result) {
+            Step::Answer(result) => answer(result),
+            Step::Ask(look) => {
+                let after = vfs.clone();
+                vfs.serve(&caller, look, move |found| match again.looked(found) {
+                    Step::Answer(result) => answer(result),
+                    Step::Ask(open) => after.serve(&caller, open, answer),
+                });
+            }
         });
     }
 }

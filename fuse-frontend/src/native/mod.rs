@@ -2,6 +2,7 @@
 //! (`zest_codec`); this is what carries its bytes, and what fuser's door can't do: interrupts, both kinds of locks
 //! told apart, answers gathered from where they lie. Like every door it translates and decides nothing.
 
+mod again;
 #[cfg(test)]
 mod alike;
 mod buffer;

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Life goes on: the process that serves a mount is killed with signal 9, ROUNDS times, and programs go on with what they
+# have open, locked, mapped and listed; another program goes on with a mount under load; and what becomes of a mount when
+# its supervisor is killed, when nobody can serve it any more, and at a second TERM. On the embedded engine and on Redis.
+# CASES chooses some of: embedded redis writeback upgrade ends.
+export DOOR=dev
+source "$(dirname "$0")/../lib.sh"
+only_zest
+need python3 fio
+ROUNDS=${ROUNDS:-3} CASES=${CASES:-embedded redis writeback upgrade ends}
+
+# The process that serves, started by the one with this number.
+worker_of() { cat /proc/"$1"/task/"$1"/children; }
+
+# begin URL OPTIONS...: a new volume at MNT.
+begin() {
+  local url=$1 place=()
+  shift
+  rm -rf --one-file-system "$SCRATCH/volume" "$SCRATCH/objects"
+  [[ $url != redis* ]] || place=(--bucket "$SCRATCH/objects")
+  "$ZEST" format "$url" suite --trash-days 0 "${place[@]}" >"$SCRATCH/format.log" 2>&1 ||
+    fail "format: $(tail -n 3 "$SCRATCH/format.log")"
+  META_URL=$url
+  fs_mount "$@"
+}
+
+# Ends the mount in good order; the volume must be whole, and nothing may be left of what was removed.
+finish() {
+  fs_umount
+  "$ZEST" fsck "$META_URL" >"$SCRATCH/fsck.log" 2>&1 || fail "fsck: $(tail -n 5 "$SCRATCH/fsck.log")"
+  "$ZEST" status "$META_URL" >"$SCRATCH/status.json" || fail "status"
+  python3 - "$SCRATCH/status.json" <<'PY' || fail "sessions are left: $(cat "$SCRATCH/status.json")"
+import json, sys
+sys.exit(bool(json.load(open(sys.argv[1]))["Sessions"]))
+PY
+}
+
+# killed URL OPTIONS...: the worker is killed under programs.
+killed() {
+  begin "$@"
+  python3 "$REPO/.ci/suite/supervisor.py" "$MNT" "$FS_PID" "$ROUNDS" || fail "programs did not go on after kill -9"
+  # A lost write nobody was told of would be told by the last sync: all were.
+  finish
+}
+
+# The mount goes on with this program and these options.
+goes_on() { "$ZEST" mount "$META_URL" "$MNT" --door dev --cache-dir memory "$@" >>"$SCRATCH/goes-on.log" 2>&1; }
+
+upgrade() {
+  begin "$SCRATCH/volume"
+  cp "$ZEST" "$SCRATCH/zest-new"
+  mkdir "$MNT/dir"
+  exec 8>"$MNT/open"
+  printf 'one\n' >&8
+  (cd "$MNT/dir" && exec fio --name=v --directory="$MNT/dir" --rw=randrw --bs=16k --size=12M --numjobs=2 --verify=crc32c \
+    --verify_fatal=1 --verify_backlog=64 --verify_backlog_batch=32 --loops=400 --time_based --runtime=8 --minimal \
+    >"$SCRATCH/fio.log" 2>&1) &
+  local fio=$! n before
+  for n in 1 2 3 4; do
+    sleep 1
+    before=$(worker_of "$FS_PID")
+    ZEST=$SCRATCH/zest-new goes_on --memory-cache $((8 * n))M || fail "upgrade $n: $(tail -n 1 "$SCRATCH/goes-on.log")"
+    [ "$(worker_of "$FS_PID")" != "$before" ] || fail "upgrade $n: the same process serves"
+    [ "$(stat -Lc %i /proc/"$(worker_of "$FS_PID" | tr -d ' ')"/exe)" = "$(stat -c %i "$SCRATCH/zest-new")" ] || fail "another program serves"
+  done
+  printf 'two\n' >&8
+  exec 8>&-
+  [ "$(cat "$MNT/open")" = $'one\ntwo' ] || fail "a file that was open"
+  wait "$fio" || fail "fio: $(tail -n 3 "$SCRATCH/fio.log")"
+  before=$(worker_of "$FS_PID")
+  local wrong
+  for wrong in "--read-only" "--subdir dir" "-o noexec"; do
+    # shellcheck disable=SC2086
+    if goes_on $wrong; then fail "an upgrade with $wrong was not refused"; fi
+  done
+  "$ZEST" format "$SCRATCH/another" another >/dev/null 2>&1
+  if META_URL=$SCRATCH/another goes_on; then fail "an upgrade to another volume was not refused"; fi
+  [ "$(worker_of "$FS_PID")" = "$before" ] || fail "a refused upgrade touched the mount"
+  say "right: $(grep -c '^OK' "$SCRATCH/goes-on.log") upgrades under fio, $(grep -c "can't go on" "$SCRATCH/goes-on.log") refused"
+  finish
+  rm -rf --one-file-system "$SCRATCH/another"
+}
+
+ends() {
+  section "no supervisor"
+  begin "$SCRATCH/volume" --no-supervisor
+  [ -z "$(worker_of "$FS_PID")" ] || fail "--no-supervisor starts another process"
+  finish
+
+  section "a supervisor that is killed"
+  begin "$SCRATCH/volume"
+  local worker dead=$FS_PID
+  worker=$(worker_of "$FS_PID" | tr -d ' ')
+  EXTRA_PIDS+=("$worker")
+  printf 'x' >"$MNT/before"
+  kill -KILL "$dead"
+  wait "$dead" 2>/dev/null || true
+  [ "$(timeout 10 cat "$MNT/before")" = x ] || fail "the mount does not go on without its supervisor"
+  "$ZEST" umount "$MNT" || fail "umount without a supervisor"
+  wait_gone "$worker" 20 || fail "the worker stays"
+  FS_PID=
+
+  section "a worker that dies again and again"
+  begin "$SCRATCH/volume"
+  local n status=0
+  for n in $(seq 400); do
+    kill -0 "$FS_PID" 2>/dev/null || break
+    for worker in $(worker_of "$FS_PID" 2>/dev/null || true); do kill -KILL "$worker" 2>/dev/null || true; done
+    sleep 0.02
+  done
+  wait "$FS_PID" || status=$?
+  FS_PID=
+  [ "$status" -ne 0 ] || fail "a mount that was given up ended with status 0"
+  ! is_mounted "$MNT" || fail "a mount that was given up is still there"
+  grep -q "is unmounted, since nobody serves it any more" "$SCRATCH/server.log" || fail "nobody says why"
+
+  section "in the background"
+  "$ZEST" mount "$SCRATCH/volume" "$MNT" --door dev -d --cache-dir memory --log "$SCRATCH/background.log" | grep -q '^OK' ||
+    fail "no mount in the background"
+  local inside
+  inside=$("$ZEST" status "$MNT" | python3 -c 'import json, sys; print(json.load(sys.stdin)["Mounts"][0]["Pid"])')
+  kill -KILL "$inside"
+  timeout 10 ls "$MNT" >/dev/null || fail "the mount in the background does not go on"
+  "$ZEST" umount "$MNT" || fail "umount of a mount in the background"
+}
+
+for case in $CASES; do
+  section "$case"
+  case $case in
+    embedded) killed "$SCRATCH/volume" ;;
+    writeback) ROUNDS=$(((ROUNDS + 1) / 2)) killed "$SCRATCH/volume" --writeback --cache-dir "$SCRATCH/cache" ;;
+    redis)
+      redis_start
+      killed "redis://127.0.0.1:$REDIS_PORT/1"
+      ;;
+    upgrade) upgrade ;;
+    ends) ends ;;
+    *) fail "no case is called $case" ;;
+  esac
+done
+say "supervisor: life went on"
