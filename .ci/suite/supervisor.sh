@@ -2,12 +2,12 @@
 # Life goes on: the process that serves a mount is killed with signal 9, ROUNDS times, and programs go on with what they
 # have open, locked, mapped and listed; another program goes on with a mount under load; and what becomes of a mount when
 # its supervisor is killed, when nobody can serve it any more, and at a second TERM. On the embedded engine and on Redis.
-# CASES chooses some of: embedded redis writeback upgrade ends.
+# CASES chooses some of: embedded redis writeback upgrade ends term.
 export DOOR=dev
 source "$(dirname "$0")/../lib.sh"
 only_zest
 need python3 fio
-ROUNDS=${ROUNDS:-3} CASES=${CASES:-embedded redis writeback upgrade ends}
+ROUNDS=${ROUNDS:-3} CASES=${CASES:-embedded redis writeback upgrade ends term}
 
 # The process that serves, started by the one with this number.
 worker_of() { cat /proc/"$1"/task/"$1"/children; }
@@ -124,6 +124,37 @@ ends() {
   "$ZEST" umount "$MNT" || fail "umount of a mount in the background"
 }
 
+# The store does not answer while the mount ends.
+term() {
+  s3_start
+  local status=0
+  S3_PID=${EXTRA_PIDS[-1]}
+  trap 'status=$?; set +e; kill -CONT "$S3_PID" 2>/dev/null; (exit $status); at_end' EXIT
+  rm -rf --one-file-system "$SCRATCH/volume"
+  ACCESS_KEY=$S3_KEY SECRET_KEY=$S3_SECRET "$ZEST" format "$SCRATCH/volume" suite --trash-days 0 --storage s3 --bucket "$S3_URL/suite" \
+    >"$SCRATCH/format.log" 2>&1 || fail "format: $(tail -n 3 "$SCRATCH/format.log")"
+  export ACCESS_KEY=$S3_KEY SECRET_KEY=$S3_SECRET
+  META_URL=$SCRATCH/volume
+  fs_mount
+  kill -STOP "$S3_PID"
+  head -c 3000000 /dev/urandom >"$MNT/unflushed"
+  : >"$SCRATCH/server.log"
+  kill -TERM "$FS_PID"
+  for n in $(seq 200); do is_mounted "$MNT" || break; sleep 0.1; done
+  sleep 0.5
+  kill -TERM "$FS_PID"
+  for n in $(seq 100); do grep -q "would be lost" "$SCRATCH/server.log" && break; sleep 0.1; done
+  grep -q "unflushed writes to 1 files, 3 MiB, would be lost" "$SCRATCH/server.log" || fail "a second TERM does not say what would be lost"
+  kill -0 "$FS_PID" || fail "a second TERM ends it"
+  kill -TERM "$FS_PID"
+  wait_gone "$FS_PID" 30 || fail "a third TERM does not end it"
+  wait "$FS_PID" || status=$?
+  FS_PID=
+  [ "$status" -ne 0 ] || fail "what was lost is no failure"
+  kill -CONT "$S3_PID"
+  say "right: $(grep "would be lost" "$SCRATCH/server.log")"
+}
+
 for case in $CASES; do
   section "$case"
   case $case in
@@ -135,6 +166,7 @@ for case in $CASES; do
       ;;
     upgrade) upgrade ;;
     ends) ends ;;
+    term) term ;;
     *) fail "no case is called $case" ;;
   esac
 done

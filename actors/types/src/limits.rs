@@ -241,7 +241,7 @@ pub const WORD_BYTES: usize = 64 << 10;
 /// Bytes of a question to a supervisor: the arguments of a program are in it.
 pub const UPGRADE_BYTES: u64 = 256 << 10;
 /// A worker that served for this long before it died did not die at once, milliseconds.
-pub const WORKER_STEADY_MS: u64 = 1_000;
+pub const WORKER_STEADY_MS: u64 = 250;
 /// Workers in a row that may die at once before the mount is given up.
 pub const RESTARTS_QUICK: u32 = 5;
 /// Workers that may die within [`RESTARTS_SECS`].

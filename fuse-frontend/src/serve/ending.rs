@@ -1,5 +1,6 @@
 //! How a mount ends: unmounted by somebody, told to by a signal, or dead. One thread hears of all that, and whatever
-//! it was, everything acknowledged is written before the process ends, unless a further signal says not to wait.
+//! it was, everything acknowledged is written before the process ends, unless further signals say not to wait: where
+//! something would be lost, the first of them is told what, and the next one takes it as it is.
 
 use super::doors::OpenDoor;
 use super::handing::Handing;
@@ -199,7 +200,7 @@ impl End<'_> {
             }
             None => {
                 crate::log::tell(&format!(
-                    "{point} is unmounted; what was written to it is still being stored (a signal gives that up)"
+                    "{point} is unmounted; what was written to it is still being stored (a signal shows how much, another gives that up)"
                 ));
                 Duration::MAX
             }
@@ -216,22 +217,40 @@ impl End<'_> {
                     staging::words(staging)
                 )
             }
-            _ => lost("given up at a signal"),
+            _ => {
+                let what = self.unflushed().unwrap_or_else(|| "what was under way".into());
+                lost(&format!("given up at a signal: {what}"))
+            }
         }
     }
 
-    /// Writes everything and ends the session. A signal while that lasts gives up.
+    /// What would be lost by ending now, in words.
+    fn unflushed(&self) -> Option<String> {
+        let shared = self.mount.vfs.shared();
+        let files = shared.files.dirty().iter().filter(|file| file.writer().pending_slices() > 0).count();
+        let mib = shared.budget.used().div_ceil(1 << 20);
+        (files > 0).then(|| format!("unflushed writes to {files} files, {mib} MiB"))
+    }
+
+    /// Writes everything and ends the session. Signals while that lasts ask what would be lost, and give up.
     pub(super) fn close(&self) -> anyhow::Result<()> {
         let (mount, mut tell) = (Arc::clone(self.mount), Tell(Some(self.events.clone())));
         self.arbiters.handle(Role::Metadata).spawn_fn(move || {
             actix::spawn(async move { tell.tell(mount.close().await) });
         });
-        let mut patience = QUIET;
+        let (mut patience, mut warned) = (QUIET, false);
         loop {
             match self.heard.recv_timeout(patience) {
                 Ok(Event::Flushed(Ok(()))) => return Ok(()),
                 Ok(Event::Flushed(Err(errno))) => return Err(lost(errno.text())),
-                Ok(Event::Signal) => return Err(self.given_up()),
+                Ok(Event::Signal) => match self.unflushed().filter(|_| !std::mem::replace(&mut warned, true))
+                {
+                    Some(what) => crate::log::tell(&format!(
+                        "{}: {what}, would be lost, and are still being stored: another signal gives them up",
+                        self.point.display()
+                    )),
+                    None => return Err(self.given_up()),
+                },
                 // The door of a forced end, closed after all; or who asks for a mount that ends.
                 Ok(Event::Closed(_) | Event::HandOver) => {}
                 Ok(Event::Over(why)) => return Err(why.into()),

@@ -115,6 +115,10 @@ pub fn upgrade(device: &str, fixed: Fixed, given: &[OsString]) -> Result<(), Ref
     let failed = |error: io::Error| Refusal::Because(error.to_string());
     let stream = address(device).and_then(|address| UnixStream::connect_addr(&address));
     let Ok(mut stream) = stream else { return Err(Refusal::Nobody) };
+    // Anybody may have taken the name, and a password is not for anybody.
+    if !crate::control::trusted(&stream) {
+        return Err(Refusal::Because("its supervisor belongs to somebody else".into()));
+    }
     let (arguments, password) = crate::secret::for_child(given);
     let question = Question {
         fixed,

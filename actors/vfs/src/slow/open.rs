@@ -129,13 +129,18 @@ impl Task {
         self.closed(ino).await
     }
 
-    /// The kernel let go of a node, so that nobody has it open, whoever gave the handles.
+    /// The kernel let go of a node. Where it has no name any more, nobody has it open then, whoever gave the handles;
+    /// of one with a name the kernel may have let go of an answer only.
     pub async fn forgotten(&self, ino: Ino) -> Result<(), Errno> {
-        if self.shared.files.is_open(ino) {
-            self.shared.files.doubt(ino);
-            return Ok(());
+        match self.fresh_attr(ino).await {
+            Ok(attr) if attr.nlink == 0 && self.shared.files.is_open(ino) => {
+                self.shared.files.doubt(ino);
+                Ok(())
+            }
+            Ok(attr) if attr.nlink == 0 => self.closed(ino).await.map(drop),
+            Ok(_) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(errno),
         }
-        self.closed(ino).await.map(drop)
     }
 
     /// What becomes of a file nobody has open any more.
