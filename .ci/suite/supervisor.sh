@@ -2,7 +2,7 @@
 # Life goes on: the process that serves a mount is killed with signal 9, ROUNDS times, and programs go on with what they
 # have open, locked, mapped and listed; another program goes on with a mount under load; and what becomes of a mount when
 # its supervisor is killed, when nobody can serve it any more, and at a second TERM. On the embedded engine and on Redis.
-# CASES chooses some of: embedded redis writeback upgrade ends term.
+# CASES chooses some of: embedded redis writeback upgrade ends term stuck (half a minute, and not among the usual ones).
 export DOOR=dev
 source "$(dirname "$0")/../lib.sh"
 only_zest
@@ -75,7 +75,12 @@ upgrade() {
   done
   "$ZEST" format "$SCRATCH/another" another >/dev/null 2>&1
   if META_URL=$SCRATCH/another goes_on; then fail "an upgrade to another volume was not refused"; fi
+  if goes_on --memory 1M; then fail "an upgrade with options that make no sense was not refused"; fi
   [ "$(worker_of "$FS_PID")" = "$before" ] || fail "a refused upgrade touched the mount"
+  # Whether this will do is only found out by the new process.
+  if goes_on --writeback --cache-dir /dev/shm/zest-suite-staging; then fail "blocks can't be staged in memory"; fi
+  grep -q "could not go on with the mount, and the one before does" "$SCRATCH/goes-on.log" || fail "nobody says so"
+  [ "$(cat "$MNT/open")" = $'one\ntwo' ] || fail "the program before does not serve"
   say "right: $(grep -c '^OK' "$SCRATCH/goes-on.log") upgrades under fio, $(grep -c "can't go on" "$SCRATCH/goes-on.log") refused"
   finish
   rm -rf --one-file-system "$SCRATCH/another"
@@ -155,6 +160,36 @@ term() {
   say "right: $(grep "would be lost" "$SCRATCH/server.log")"
 }
 
+# The store does not answer while another program shall go on: the mount goes on with the one there is.
+stuck() {
+  s3_start
+  S3_PID=${EXTRA_PIDS[-1]}
+  trap 'status=$?; set +e; kill -CONT "$S3_PID" 2>/dev/null; (exit $status); at_end' EXIT
+  rm -rf --one-file-system "$SCRATCH/volume"
+  export ACCESS_KEY=$S3_KEY SECRET_KEY=$S3_SECRET
+  "$ZEST" format "$SCRATCH/volume" suite --trash-days 0 --storage s3 --bucket "$S3_URL/suite" >"$SCRATCH/format.log" 2>&1 ||
+    fail "format: $(tail -n 3 "$SCRATCH/format.log")"
+  META_URL=$SCRATCH/volume
+  fs_mount
+  local worker
+  worker=$(worker_of "$FS_PID")
+  kill -STOP "$S3_PID"
+  head -c 3000000 /dev/urandom >"$SCRATCH/sample"
+  cp "$SCRATCH/sample" "$MNT/unflushed"
+  (sleep 5; mkdir "$MNT/meanwhile") &
+  local maker=$!
+  if goes_on; then fail "a mount was handed over although its store does not answer"; fi
+  kill -CONT "$S3_PID"
+  wait "$maker" || fail "a request that was read meanwhile"
+  [ "$(worker_of "$FS_PID")" = "$worker" ] || fail "another process serves"
+  sync "$MNT/unflushed" || fail "what was written before is lost"
+  goes_on || fail "not handed over when the store answers again"
+  cmp "$SCRATCH/sample" "$MNT/unflushed" || fail "another content"
+  [ -d "$MNT/meanwhile" ] || fail "a directory that was made meanwhile"
+  say "right: $(grep -c "not everything could be written in time" "$SCRATCH/goes-on.log") time refused, and the mount went on"
+  finish
+}
+
 for case in $CASES; do
   section "$case"
   case $case in
@@ -167,6 +202,7 @@ for case in $CASES; do
     upgrade) upgrade ;;
     ends) ends ;;
     term) term ;;
+    stuck) stuck ;;
     *) fail "no case is called $case" ;;
   esac
 done

@@ -262,6 +262,10 @@ impl MountArgs {
         let Some(there) = mount_point::find(&self.point).ok().filter(|_| self.is_supervised()) else {
             return Ok(false);
         };
+        self.shares()?;
+        self.compat.judge()?;
+        self.cache.check()?;
+        self.staging.check(self.cache.given())?;
         let wishes = wishes(&self.options)?;
         let subdir = subdir::names(self.subdir.as_deref().unwrap_or_default());
         let subdir = subdir.map_err(|why| anyhow!("--subdir: {why}"))?;
@@ -328,7 +332,6 @@ impl MountArgs {
     }
 
     fn plan(self, url: MetaUrl, point: PathBuf, subdir: Vec<Name>, wishes: Wishes) -> anyhow::Result<Plan> {
-        let usual = zest_vfs::Options::default();
         let shared = url.local().is_none();
         let all = if shared { Ttl::SHARED } else { Ttl::EXCLUSIVE };
         let ttl = Ttl {
@@ -355,19 +358,14 @@ impl MountArgs {
                 open_cache: if shared { self.open_cache } else { Duration::ZERO },
                 heartbeat,
                 background_jobs: !self.no_bgjob,
-                jobs_every: usual.jobs_every,
                 memory: self.shares()?,
                 cache: cache.settings.clone(),
-                cache_disks: usual.cache_disks,
-                codec: None,
-                staging: None,
-                inheritance: None,
-                unflushed: None,
                 max_uploads: traffic.uploads,
                 max_downloads: traffic.downloads,
                 readahead: traffic.readahead,
                 prefetch: traffic.prefetch,
                 session_info: session_info(&point),
+                ..zest_vfs::Options::default()
             },
             point,
             subdir,

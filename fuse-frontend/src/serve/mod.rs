@@ -195,10 +195,6 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let arbiters = Arbiters::start().context("the actors' threads can't be started")?;
     let (volume, findings) = open(&arbiters, &mut plan)?;
-    if let Some(life) = &mut plan.life {
-        life.of_volume(&volume.settings.uuid);
-        life.shape(&mut plan.options)?;
-    }
     plan.options.codec = Some(volume.codec()?);
     plan.options.cache_disks = cache::disks(&plan.cache, &volume.settings);
     let patience = plan.traffic.get_timeout.max(plan.traffic.put_timeout);
@@ -308,6 +304,10 @@ fn open(arbiters: &Arbiters, plan: &mut Plan) -> anyhow::Result<(Volume, Vec<Fin
     });
     let (volume, findings) =
         opened.ok_or_else(|| anyhow!("volume {} can't be opened: see the log", plan.url))??;
+    if let Some(life) = &mut plan.life {
+        life.of_volume(&volume.settings.uuid);
+        life.shape(&mut plan.options)?;
+    }
     let url = &plan.url;
     if let Some(why) = gate::refusal(&volume.settings) {
         return Err(VolumeError::Gate { url: url.to_string(), why }.into());

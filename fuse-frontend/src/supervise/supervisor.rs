@@ -74,6 +74,8 @@ pub(super) struct Supervisor {
     events: Sender<Event>,
     heard: Receiver<Event>,
     listening: bool,
+    /// The mount could be used once.
+    was_ready: bool,
 }
 
 impl Supervisor {
@@ -98,6 +100,7 @@ impl Supervisor {
             events,
             heard,
             listening: false,
+            was_ready: false,
         })
     }
 
@@ -173,6 +176,7 @@ impl Supervisor {
 
     /// The mount can be used.
     fn ready(&mut self, worker: &Worker) {
+        self.was_ready = true;
         if let Some(log) = self.log.take()
             && let Err(error) = settle_in_background(&log)
         {
@@ -217,7 +221,7 @@ impl Supervisor {
             return Ok(None);
         }
         let by_itself = worker.serves && !crashed;
-        if by_itself || worker.ending || held.fds.first().is_none_or(|fd| is_cut(fd)) {
+        if by_itself || worker.ending || held.fds.first().is_none_or(is_cut) {
             if crashed {
                 bail!(
                     "the process that served {} died ({status}) at its end: what no fsync confirmed may be missing",
@@ -227,19 +231,26 @@ impl Supervisor {
             return Ok(Some(exit_code(code)));
         }
         tracing::error!("the process that served {} ended: {status}", held.note.point.display());
-        if let Some(change) = self.change.take() {
-            if let Some(before) = change.before {
-                self.launch = before;
-            }
-            change
-                .asked
-                .refuse("the program could not go on with the mount, and the one before does: see the log");
+        self.go_back();
+        if !self.was_ready {
+            return self.give_up("it died before the mount could be used");
         }
         let served = if worker.serves { worker.since.elapsed() } else { Duration::ZERO };
         match self.pace.died(self.begun.elapsed(), served) {
             Some(pause) => self.rest(pause),
             None => self.give_up("it died too often"),
         }
+    }
+
+    /// Another program that was asked for can't serve: the one before shall.
+    fn go_back(&mut self) {
+        let Some(change) = self.change.take() else { return };
+        if let Some(before) = change.before {
+            self.launch = before;
+        }
+        change
+            .asked
+            .refuse("the program could not go on with the mount, and the one before does: see the log");
     }
 
     /// A pause; a signal in it ends the mount.
@@ -263,6 +274,7 @@ impl Supervisor {
                 Err(error) => error,
             };
             tracing::error!("the process that serves the mount can't be started again: {error}");
+            self.go_back();
             match self.pace.died(self.begun.elapsed(), Duration::ZERO) {
                 Some(pause) => drop(self.rest(pause)?),
                 None => drop(self.give_up("no process can be started")?),
