@@ -173,6 +173,8 @@ def one_round(serial, inside, bound):
     synced = make(f"{mount}/synced-{serial}", serial)
     mapped_fd = make(f"{inside}/mapped-{serial}", serial + 1)
     mapped = mmap.mmap(mapped_fd, BLOCK, mmap.MAP_SHARED, mmap.PROT_READ)
+    writes_fd = make(f"{inside}/writes-{serial}", serial)
+    writes = mmap.mmap(writes_fd, BLOCK, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
     gone, goes = make(f"{inside}/gone", serial + 2), make(f"{inside}/goes", serial + 3)
     os.unlink(f"{inside}/gone")
     locks, names = Locks(serial), Names(serial)
@@ -182,12 +184,18 @@ def one_round(serial, inside, bound):
     time.sleep(0.3 + (serial % 7) * 0.03)
     unsynced = make(f"{mount}/unsynced-{serial}", serial)
     os.pwrite(unsynced, b"not synced", 10)
+    writes[5000:5010] = b"in the map"
     os.rename(f"{mount}/synced-{serial}", f"{mount}/renamed-{serial}")
 
     took = kill()
 
     drop_pages(mapped_fd)
     check(mapped[:] == content(serial + 1), "a map shows something else")
+    writes[9000:9010] = b"after that"
+    writes.flush()
+    os.fsync(writes_fd)
+    drop_pages(writes_fd)
+    check((writes[5000:5010], writes[9000:9010]) == (b"in the map", b"after that"), "what was written to a map")
     check(os.pread(gone, BLOCK, 0) == content(serial + 2), "a file that was removed while it was open")
     os.unlink("goes")
     for _ in range(2):
@@ -220,10 +228,11 @@ def one_round(serial, inside, bound):
     locks.check()
     names.end()
     mapped.close()
-    for fd in (synced, mapped_fd, gone, goes, unsynced):
+    writes.close()
+    for fd in (synced, mapped_fd, writes_fd, gone, goes, unsynced):
         os.close(fd)
     check(os.stat(f"{mount}/renamed-{serial}").st_size == BLOCK, "the length of a file")
-    for path in (f"{mount}/renamed-{serial}", f"{mount}/unsynced-{serial}", f"{inside}/mapped-{serial}"):
+    for path in (f"{mount}/renamed-{serial}", f"{mount}/unsynced-{serial}", f"{inside}/mapped-{serial}", f"{inside}/writes-{serial}"):
         os.unlink(path)
     return took, names.done, names.lost, told
 

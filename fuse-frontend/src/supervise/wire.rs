@@ -131,7 +131,7 @@ mod tests {
         let many = vec![file.as_fd(); limits::PASSED_FDS];
         one.say(Kind::Serving, b"note", &many).unwrap();
         one.say(Kind::Ready, b"", &[]).unwrap();
-        assert!(one.say(Kind::Ready, b"", &vec![file.as_fd(); limits::PASSED_FDS + 1]).is_err());
+        assert!(one.say(Kind::Ready, b"", &vec![file.as_fd(); 2 * limits::PASSED_FDS]).is_err());
         let word = other.hear().unwrap().unwrap();
         assert_eq!((word.kind, &word.bytes[..], word.fds.len()), (Kind::Serving, &b"note"[..], many.len()));
         assert_eq!(other.hear().unwrap().unwrap().kind, Kind::Ready);
