@@ -3,7 +3,6 @@
 # written is read by both clients while and after it happens, also when the process is killed in the middle; old
 # objects go. WRITES small writes.
 source "$(dirname "$0")/../lib.sh"
-ALONE=1
 only_zest
 need python3 sha256sum
 cd "$SCRATCH"
