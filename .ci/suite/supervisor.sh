@@ -6,7 +6,7 @@
 export DOOR=dev
 source "$(dirname "$0")/../lib.sh"
 only_zest
-need python3 fio
+need python3 fio fsx
 ROUNDS=${ROUNDS:-3} CASES=${CASES:-embedded redis writeback upgrade ends term}
 
 # The process that serves, started by the one with this number.
@@ -67,6 +67,14 @@ upgrade() {
   exec 8>&-
   [ "$(cat "$MNT/open")" = $'one\ntwo' ] || fail "a file that was open"
   wait "$fio" || fail "fio: $(tail -n 3 "$SCRATCH/fio.log")"
+  printf 'flen = 4194304\n[opsize]\nmax = 131072\n[weights]\nclose_open = 1\nfsync = 1\ntruncate = 3\ninvalidate = 1\n' >"$SCRATCH/fsx.toml"
+  fsx -f "$SCRATCH/fsx.toml" -N $((1500 * ROUNDS)) -S "$ROUNDS" -P "$SCRATCH" "$MNT/fsx" >"$SCRATCH/fsx.out" 2>&1 &
+  local fsx=$!
+  while kill -0 "$fsx" 2>/dev/null; do
+    goes_on || fail "an upgrade under fsx: $(tail -n 1 "$SCRATCH/goes-on.log")"
+    sleep 0.1
+  done
+  wait "$fsx" || fail "fsx, seed $ROUNDS: $(tail -n 20 "$SCRATCH/fsx.out")"
   before=$(worker_of "$FS_PID")
   local wrong
   for wrong in "--read-only" "--subdir dir" "-o noexec"; do
@@ -81,7 +89,7 @@ upgrade() {
   if goes_on --writeback --cache-dir /dev/shm/zest-suite-staging; then fail "blocks can't be staged in memory"; fi
   grep -q "could not go on with the mount, and the one before does" "$SCRATCH/goes-on.log" || fail "nobody says so"
   [ "$(cat "$MNT/open")" = $'one\ntwo' ] || fail "the program before does not serve"
-  say "right: $(grep -c '^OK' "$SCRATCH/goes-on.log") upgrades under fio, $(grep -c "can't go on" "$SCRATCH/goes-on.log") refused"
+  say "right: $(grep -c '^OK' "$SCRATCH/goes-on.log") upgrades under fio and fsx, $(grep -c "can't go on" "$SCRATCH/goes-on.log") refused"
   finish
   rm -rf --one-file-system "$SCRATCH/another"
 }
