@@ -24,10 +24,13 @@ begin() {
   fs_mount "$@"
 }
 
-# Ends the mount in good order; the volume must be whole, and nothing may be left of what was removed.
+# Ends the mount in good order; the volume must be free at once and whole, and nothing may be left of what was removed.
 finish() {
-  fs_umount
+  "$ZEST" umount "$MNT" || fail "umount"
   "$ZEST" fsck "$META_URL" >"$SCRATCH/fsck.log" 2>&1 || fail "fsck: $(tail -n 5 "$SCRATCH/fsck.log")"
+  wait_gone "$FS_PID" 20 || fail "the supervisor is still there"
+  wait "$FS_PID" || fail "a mount that was left in good order ended with status $?"
+  FS_PID=
   "$ZEST" status "$META_URL" >"$SCRATCH/status.json" || fail "status"
   python3 - "$SCRATCH/status.json" <<'PY' || fail "sessions are left: $(cat "$SCRATCH/status.json")"
 import json, sys
@@ -41,6 +44,43 @@ killed() {
   python3 "$REPO/.ci/suite/supervisor.py" "$MNT" "$FS_PID" "$ROUNDS" || fail "programs did not go on after kill -9"
   # A lost write nobody was told of would be told by the last sync: all were.
   finish
+}
+
+# meanwhile URL: what another mount changes while nobody serves is seen after four heartbeats, and what is mounted inside
+# stays.
+meanwhile() {
+  begin "$1" --heartbeat 1
+  zest_serve "$1" "$SCRATCH/other" --door dev --no-supervisor --heartbeat 1
+  local other=$SERVED
+  mkdir -p "$MNT/here/below" "$MNT/over"
+  printf 'old' >"$MNT/here/changes"
+  printf 'old' >"$MNT/here/goes"
+  mount -t tmpfs none "$MNT/over"
+  touch "$MNT/over/inside"
+  # The kernel believes all of it for long from now on.
+  stat "$MNT"/here/* "$MNT/here/below" >/dev/null
+  (
+    cd "$MNT/here/below"
+    kill -STOP "$FS_PID"
+    kill -KILL "$(worker_of "$FS_PID" | tr -d ' ')"
+    mv "$SCRATCH/other/here/goes" "$SCRATCH/other/here/came"
+    printf 'newer' >"$SCRATCH/other/here/changes"
+    kill -CONT "$FS_PID"
+    for _ in $(seq 50); do
+      [ -e "$MNT/over/inside" ] || fail "what is mounted inside the mount"
+      [ ! -e "$MNT/here/goes" ] && [ "$(cat "$MNT/here/changes")" = newer ] && break
+      sleep 0.1
+    done
+    [ -e "$MNT/here/came" ] && [ ! -e "$MNT/here/goes" ] || fail "a name that changed while nobody served"
+    [ "$(stat -c %s "$MNT/here/changes")$(cat "$MNT/here/changes")" = 5newer ] || fail "a file that changed while nobody served"
+    [ "$(/bin/pwd)" = "$MNT/here/below" ] || fail "the working directory"
+  ) || exit 1
+  [ -e "$MNT/over/inside" ] || fail "what is mounted inside the mount"
+  umount "$MNT/over"
+  "$ZEST" umount "$SCRATCH/other" || fail "umount of the other mount"
+  wait_gone "$other" 20 || fail "the other mount stays"
+  finish
+  say "right: what others changed while nobody served is seen"
 }
 
 # The mount goes on with this program and these options.
@@ -127,6 +167,18 @@ ends() {
   ! is_mounted "$MNT" || fail "a mount that was given up is still there"
   grep -q "is unmounted, since nobody serves it any more" "$SCRATCH/server.log" || fail "nobody says why"
 
+  section "TERM while the next one begins"
+  for n in 0 1 2 3 4; do
+    begin "$SCRATCH/volume"
+    kill -KILL "$(worker_of "$FS_PID" | tr -d ' ')"
+    sleep "0.0$((n * 2))"
+    kill -TERM "$FS_PID"
+    wait_gone "$FS_PID" 20 || fail "the mount does not end"
+    ! is_mounted "$MNT" || fail "the mount is still there"
+    wait "$FS_PID" || true
+    FS_PID=
+  done
+
   section "in the background"
   "$ZEST" mount "$SCRATCH/volume" "$MNT" --door dev -d --cache-dir memory --log "$SCRATCH/background.log" | grep -q '^OK' ||
     fail "no mount in the background"
@@ -206,6 +258,7 @@ for case in $CASES; do
     redis)
       redis_start
       killed "redis://127.0.0.1:$REDIS_PORT/1"
+      meanwhile "redis://127.0.0.1:$REDIS_PORT/2"
       ;;
     upgrade) upgrade ;;
     ends) ends ;;

@@ -74,7 +74,7 @@ pub struct Listener {
 }
 
 /// Takes a name. The process that had the same device, or the volume, before may be just about to give it back.
-fn bind(name: &str) -> io::Result<UnixListener> {
+pub(crate) fn bind(name: &str) -> io::Result<UnixListener> {
     let address = address(name)?;
     let end = Instant::now() + PATIENCE;
     loop {

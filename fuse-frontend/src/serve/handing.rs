@@ -37,7 +37,7 @@ pub(super) fn of(
     life::listen(life.link(), events)?;
     let (parking, device) = (session.parking(), session.device());
     if plan.options.inheritance.is_some() {
-        life.forget(Arc::clone(&device), plan.door.root, plan.door.shared);
+        life.forget(Arc::clone(&device), plan.door.root);
     }
     Ok(Some(Handing { link: life.link(), parking, device, door: Arc::clone(session.handler()) }))
 }

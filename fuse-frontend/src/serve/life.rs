@@ -139,15 +139,12 @@ impl Life {
         Ok(())
     }
 
-    /// The kernel forgets what may not be right any more: the pages and lengths of files whose writes are lost, and,
-    /// where `others` use the volume, all names, since nobody heard what was changed meanwhile. In a thread of its own,
-    /// which waits for requests that are answered here.
-    pub(super) fn forget(&mut self, device: Arc<Device>, root: Ino, others: bool) {
+    /// The kernel forgets the pages and lengths of files whose writes are lost. In a thread of its own, which waits for
+    /// requests that are answered here. Names it is not told to forget, though others may have changed some while nobody
+    /// listened: a new epoch of names (`FUSE_NOTIFY_INC_EPOCH`) takes away what is mounted inside the mount.
+    pub(super) fn forget(&mut self, device: Arc<Device>, root: Ino) {
         let lost = std::mem::take(&mut self.lost);
         let work = move || {
-            if others && let Err(error) = device.notify(&Notification::AllEntries) {
-                tracing::debug!("the kernel can't forget all names at once: {error}");
-            }
             let kernel = NativeKernel::new(device, root);
             for ino in lost {
                 let _ = kernel.forget_pages(ino, 0, 0);

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -60,25 +60,31 @@ impl Asked {
     }
 }
 
-fn address(device: &str) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("zest/supervisor/{device}"))
+fn name(device: &str) -> String {
+    format!("zest/supervisor/{device}")
 }
 
-/// Listens for questions about the mount with this device; `false` when that can't be done.
-pub(super) fn listen(device: &str, events: Sender<Event>) -> bool {
-    let begun = address(device).and_then(|address| UnixListener::bind_addr(&address)).and_then(|socket| {
-        std::thread::Builder::new().name("zest-questions".into()).spawn(move || {
-            for stream in socket.incoming().flatten() {
-                // A stranger's mistake is his own.
-                if let Ok(Some(asked)) = hear(stream)
-                    && events.send(Event::Asked(Box::new(asked))).is_err()
-                {
-                    return;
-                }
+/// Listens for questions about the mount with this device.
+pub(super) fn listen(device: &str, events: Sender<Event>) {
+    let cannot = |error: &io::Error| tracing::warn!("no other program can take over this mount: {error}");
+    let name = name(device);
+    let answer = move || {
+        let socket = match crate::control::bind(&name) {
+            Ok(socket) => socket,
+            Err(error) => return cannot(&error),
+        };
+        for stream in socket.incoming().flatten() {
+            // A stranger's mistake is his own.
+            if let Ok(Some(asked)) = hear(stream)
+                && events.send(Event::Asked(Box::new(asked))).is_err()
+            {
+                return;
             }
-        })
-    });
-    begun.inspect_err(|error| tracing::warn!("no other program can take over this mount: {error}")).is_ok()
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("zest-questions".into()).spawn(answer) {
+        cannot(&error);
+    }
 }
 
 fn hear(stream: UnixStream) -> io::Result<Option<Asked>> {
@@ -113,7 +119,8 @@ pub enum Refusal {
 /// that was done, or refused.
 pub fn upgrade(device: &str, fixed: Fixed, given: &[OsString]) -> Result<(), Refusal> {
     let failed = |error: io::Error| Refusal::Because(error.to_string());
-    let stream = address(device).and_then(|address| UnixStream::connect_addr(&address));
+    let stream = SocketAddr::from_abstract_name(name(device));
+    let stream = stream.and_then(|address| UnixStream::connect_addr(&address));
     let Ok(mut stream) = stream else { return Err(Refusal::Nobody) };
     // Anybody may have taken the name, and a password is not for anybody.
     if !crate::control::trusted(&stream) {

@@ -51,6 +51,8 @@ struct Worker {
     serves: bool,
     /// It is ending the mount.
     ending: bool,
+    /// It was told to end the mount.
+    signalled: bool,
     /// It has written everything and leaves the mount to the next one.
     handed_over: bool,
 }
@@ -108,7 +110,10 @@ impl Supervisor {
         let mut worker = self.start().context("the process that serves the mount can't be started")?;
         loop {
             match self.heard.recv()? {
-                Event::Signal(signal) => pass_on(&worker, signal),
+                Event::Signal(signal) => {
+                    worker.signalled = true;
+                    pass_on(&worker, signal);
+                }
                 Event::Said(number, word) if number == worker.number => self.said(&mut worker, word),
                 Event::Said(..) => {}
                 Event::Asked(asked) => self.asked(&worker, asked),
@@ -147,7 +152,16 @@ impl Supervisor {
             let _ = events.send(Event::Gone(child.wait()));
         })?;
         let since = Instant::now();
-        Ok(Worker { number, pidfd, socket, since, serves: false, ending: false, handed_over: false })
+        Ok(Worker {
+            number,
+            pidfd,
+            socket,
+            since,
+            serves: false,
+            ending: false,
+            signalled: false,
+            handed_over: false,
+        })
     }
 
     fn said(&mut self, worker: &mut Worker, word: Word) {
@@ -155,15 +169,21 @@ impl Supervisor {
             Kind::Serving => match serde_json::from_slice::<Note>(&word.bytes) {
                 Ok(note) => {
                     worker.serves = true;
-                    if !self.listening {
-                        self.listening = listen(&note.device, self.events.clone());
+                    if !std::mem::replace(&mut self.listening, true) {
+                        listen(&note.device, self.events.clone());
                     }
                     self.held = Some(Held { note, fds: word.fds });
                 }
                 Err(error) => tracing::error!("the worker's note can't be read: {error}"),
             },
             Kind::Ready => self.ready(worker),
-            Kind::Ending => worker.ending = true,
+            Kind::Ending => {
+                worker.ending = true;
+                // Whoever waits for the worker's end shall find the volume free.
+                if let Some(held) = &mut self.held {
+                    held.fds.truncate(held.note.devices);
+                }
+            }
             Kind::HandedOver => worker.handed_over = true,
             Kind::Refused => {
                 if let Some(change) = self.change.take() {
@@ -232,6 +252,10 @@ impl Supervisor {
         }
         tracing::error!("the process that served {} ended: {status}", held.note.point.display());
         self.go_back();
+        if worker.signalled {
+            // It did not serve yet, or it would have ended the mount itself.
+            return self.give_up("it was told to end");
+        }
         if !self.was_ready {
             return self.give_up("it died before the mount could be used");
         }
