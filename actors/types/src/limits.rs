@@ -255,6 +255,8 @@ pub const HAND_OVER_MS: u64 = 30_000;
 /// Files with unflushed writes that are noted for the next worker one by one; where there are more, any may have had
 /// some.
 pub const UNFLUSHED_NOTED: usize = 1 << 16;
+/// Bytes of each of two logs of what the kernel was told, for the next process of a mount; more is not noted.
+pub const KEPT_TOLD_BYTES: u64 = 16 << 20;
 /// Nodes whose last close can only be told by the kernel's forgetting them, in each part of the table of open files.
 pub const DOUBTFUL: usize = 1 << 14;
 

@@ -7,6 +7,7 @@ pub mod capabilities;
 mod convert;
 mod device;
 mod interrupts;
+mod kept;
 mod kernel;
 mod term;
 mod told;
@@ -15,6 +16,7 @@ mod xattr;
 pub use backchannel::{Backchannel, Kernel};
 pub use device::Device;
 pub use interrupts::watch as watch_waiters;
+pub use kept::Kept;
 
 pub(crate) use convert::Root;
 pub(crate) use term::{Lasting, Term};

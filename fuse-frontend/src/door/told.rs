@@ -2,6 +2,7 @@
 //! else changed it, or since nobody vouches for it any more. Bounded: when it is full, nothing more is told for long.
 //! Promises that whatever was told for long is taken back when it is heard to be wrong. Pure but for its lock.
 
+use super::kept::Kept;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -42,6 +43,8 @@ struct State {
     swept: Duration,
     /// Until then the kernel may believe what an earlier process of this mount told it.
     inherited: Duration,
+    /// Where it is written down for the next process.
+    kept: Option<Kept>,
 }
 
 /// What was told.
@@ -57,6 +60,19 @@ impl Told {
     #[must_use]
     pub fn new(longest: Duration) -> Told {
         Told { state: Mutex::default(), longest, most: limits::KERNEL_TOLD }
+    }
+
+    /// What is told is written down from now on; what an earlier process told is taken back.
+    pub fn keep(&self, kept: Kept, before: Vec<Back>) {
+        let mut state = self.state.lock();
+        state.kept = Some(kept);
+        state.queue.extend(before);
+    }
+
+    /// Nothing is told for longer.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.longest
     }
 
     /// An earlier process told things nobody here knows of.
@@ -80,6 +96,9 @@ impl Told {
         if state.attrs.insert(ino, now).is_none() {
             state.count += 1;
         }
+        if let Some(kept) = &mut state.kept {
+            kept.note(&Back::Attr(ino), now);
+        }
         true
     }
 
@@ -92,6 +111,9 @@ impl Told {
         }
         if state.names.entry(dir).or_default().insert(name.clone(), now).is_none() {
             state.count += 1;
+        }
+        if let Some(kept) = &mut state.kept {
+            kept.note(&what, now);
         }
         true
     }

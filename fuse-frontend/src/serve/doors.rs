@@ -98,6 +98,9 @@ pub(super) fn open_native(
         }
     };
     if let Some(life) = &mut plan.life {
+        if plan.door.told.is_some() {
+            life.tells(&back, mount).context("what the kernel is told can't be written down")?;
+        }
         life.serving(&mut session, mount, point, again)
             .context("the supervisor can't be told of the mount")?;
     }

@@ -2,7 +2,7 @@
 //! next one needs.
 
 use super::ending::Event;
-use crate::door::Kernel;
+use crate::door::{Backchannel, Kept, Kernel};
 use crate::mount_table::mounted_at;
 use crate::native::{Device, Mounted, NativeDoor, NativeKernel, Session};
 use crate::supervise::{Fixed, Keep, Link, Note, Start};
@@ -91,6 +91,15 @@ impl Life {
         Ok(())
     }
 
+    /// What the kernel is told is written down, and what an earlier process told is taken back.
+    pub(super) fn tells(&self, back: &Backchannel, mount: &Mount) -> io::Result<()> {
+        let [one, other] = &self.keep.told;
+        let logs = [one.try_clone()?, other.try_clone()?];
+        let (kept, before) = Kept::begin(logs, back.told.longest(), mount.vfs.shared().mono())?;
+        back.told.keep(kept, before);
+        Ok(())
+    }
+
     /// Goes on over the connection that is there; `None`: there is none yet.
     pub(super) fn go_on(&mut self, served: Arc<NativeDoor>) -> io::Result<Option<Session<NativeDoor>>> {
         let Some(Before { note, devices }) = self.before.take() else { return Ok(None) };
@@ -140,8 +149,7 @@ impl Life {
     }
 
     /// The kernel forgets the pages and lengths of files whose writes are lost. In a thread of its own, which waits for
-    /// requests that are answered here. Names it is not told to forget, though others may have changed some while nobody
-    /// listened: a new epoch of names (`FUSE_NOTIFY_INC_EPOCH`) takes away what is mounted inside the mount.
+    /// requests that are answered here.
     pub(super) fn forget(&mut self, device: Arc<Device>, root: Ino) {
         let lost = std::mem::take(&mut self.lost);
         let work = move || {
