@@ -107,7 +107,7 @@ upgrade() {
   [ "$(cat "$MNT/open")" = $'one\ntwo' ] || fail "a file that was open"
   wait "$fio" || fail "fio: $(tail -n 3 "$SCRATCH/fio.log")"
   printf 'flen = 4194304\n[opsize]\nmax = 131072\n[weights]\nclose_open = 1\nfsync = 1\ntruncate = 3\ninvalidate = 1\n' >"$SCRATCH/fsx.toml"
-  fsx -f "$SCRATCH/fsx.toml" -N $((1500 * ROUNDS)) -S "$ROUNDS" -P "$SCRATCH" "$MNT/fsx" >"$SCRATCH/fsx.out" 2>&1 &
+  fsx -f "$SCRATCH/fsx.toml" -N $((ROUNDS < 10 ? 1500 * ROUNDS : 15000)) -S "$ROUNDS" -P "$SCRATCH" "$MNT/fsx" >"$SCRATCH/fsx.out" 2>&1 &
   local fsx=$!
   while kill -0 "$fsx" 2>/dev/null; do
     goes_on || fail "an upgrade under fsx: $(tail -n 1 "$SCRATCH/goes-on.log")"
