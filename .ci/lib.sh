@@ -2,7 +2,7 @@
 #
 # FS says what is tested: `zest` (default, the program named by ZEST), `juicefs` or `dir` (a plain folder). The last
 # two prove the suites themselves: what fails on a plain folder is a fault of the suite, not of ZestFS.
-# DOOR chooses the door of `zest`: auto, dev or fuser.
+# DOOR chooses the door of `zest`: auto, dev or fuser. ALONE=1: one process serves, for suites that kill or measure it.
 # META_URL puts the records of `zest` on a server that runs already, instead of into a folder.
 # Every server is started here, on a free loopback port or in the scratch folder, and ended by its process id, also
 # when a suite fails. KEEP=1 leaves the scratch folder for a look.
@@ -117,7 +117,7 @@ fs_format() {
 # The command that serves the mount in the foreground, one word a line of the array SERVE.
 fs_command() {
   case $FS in
-    zest) SERVE=("$ZEST" mount "${META_URL:-$SCRATCH/volume}" "$MNT" ${DOOR:+--door "$DOOR"}) ;;
+    zest) SERVE=("$ZEST" mount "${META_URL:-$SCRATCH/volume}" "$MNT" ${DOOR:+--door "$DOOR"} ${ALONE:+--no-supervisor}) ;;
     juicefs)
       SERVE=(juicefs mount "sqlite3://$SCRATCH/meta.db" "$MNT" --no-usage-report --backup-meta 0
         --enable-xattr --cache-dir "$SCRATCH/cache" --metrics 127.0.0.1:0 --no-agent)

@@ -4,6 +4,7 @@
 # that vanishes cost nothing but speed; two mounts share a directory; strangers' files stay; `zest warmup` says what is
 # so. ROUNDS is how often cache files are damaged at random.
 source "$(dirname "$0")/../lib.sh"
+ALONE=1
 need python3
 ROUNDS=${ROUNDS:-5} SIZE=${SIZE:-24}
 [ "$FS" = zest ] || fail "this suite is about the cache of zest"

@@ -12,8 +12,8 @@ URL=redis://127.0.0.1:$REDIS_PORT/1
 "$ZEST" format "$URL" locks --bucket "$SCRATCH/objects" --trash-days 0 >"$SCRATCH/format.log" 2>&1 ||
   fail "format: $(tail -n 3 "$SCRATCH/format.log")"
 
-# zest_mount POINT: mounts it; its process is SERVED.
-zest_mount() { zest_serve "$URL" "$1" --door dev --heartbeat 1; }
+# zest_mount POINT OPTIONS...: mounts it; its process is SERVED.
+zest_mount() { zest_serve "$URL" "$1" --door dev --heartbeat 1 "${@:2}"; }
 
 judge() { python3 "$REPO/.ci/suite/doorlocks.py" "$@"; }
 actor() { python3 "$REPO/.ci/suite/locks.py"; }
@@ -22,7 +22,8 @@ zest_mount "$ONE"
 section "one mount"
 judge "$ONE" "$ONE" "$STEPS" || fail "locks inside a mount"
 
-zest_mount "$TWO"
+# It shall die, and nobody shall go on with it.
+zest_mount "$TWO" --no-supervisor
 SECOND=$SERVED
 section "two mounts"
 judge "$ONE" "$TWO" "$STEPS" || fail "locks between two mounts"

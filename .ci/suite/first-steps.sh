@@ -2,6 +2,7 @@
 # What the README tells a newcomer, word by word: make and mount in one command, work, unmount in every way there is,
 # mount again, look at the status; then the background, read-only, and what to do with a mount whose server died.
 source "$(dirname "$0")/../lib.sh"
+ALONE=1
 only_zest
 cd "$SCRATCH"
 rmdir mnt

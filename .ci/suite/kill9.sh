@@ -2,6 +2,7 @@
 # The serving process is killed with signal 9 under load, ROUNDS times; after each new mount everything that was
 # synced must be there and equal, and nothing half there. The program behind it is fuse-frontend/examples/crash_load.
 source "$(dirname "$0")/../lib.sh"
+ALONE=1
 ROUNDS=${ROUNDS:-50} THREADS=${THREADS:-4} SEED=${SEED:-1}
 CRASH_LOAD=${CRASH_LOAD:-$TARGET_DIR/release/examples/crash_load}
 [ -x "$CRASH_LOAD" ] || (cd "$REPO" && cargo build --quiet --release -p zest --example crash_load)

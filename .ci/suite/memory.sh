@@ -4,6 +4,7 @@
 # an error. Where none can be made, it is told, and only what it took is judged. READERS are open files that are
 # read, WRITERS are files that are written at once, SECONDS_EACH is how long.
 source "$(dirname "$0")/../lib.sh"
+ALONE=1
 only_zest
 need python3
 READERS=${READERS:-1000} WRITERS=${WRITERS:-100} SECONDS_EACH=${SECONDS_EACH:-8}

@@ -4,6 +4,7 @@
 # kill cut away term direct damage takeover. ROUNDS: kills; CUTS: power cuts; AWAY: seconds without a store; WRITERS: how
 # many wait for it.
 source "$(dirname "$0")/../lib.sh"
+ALONE=1
 only_zest
 ROUNDS=${ROUNDS:-4} CUTS=${CUTS:-3} AWAY=${AWAY:-6} WRITERS=${WRITERS:-40} SEED=${SEED:-1}
 CRASH_LOAD=${CRASH_LOAD:-$TARGET_DIR/release/examples/crash_load}

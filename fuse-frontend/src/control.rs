@@ -74,7 +74,7 @@ pub struct Listener {
 }
 
 /// Takes a name. The process that had the same device, or the volume, before may be just about to give it back.
-fn bind(name: &str) -> io::Result<UnixListener> {
+pub(crate) fn bind(name: &str) -> io::Result<UnixListener> {
     let address = address(name)?;
     let end = Instant::now() + PATIENCE;
     loop {
@@ -153,7 +153,7 @@ fn aside(mut stream: UnixStream, answer: impl FnOnce() -> String + Send + 'stati
 }
 
 /// Whether root or the owner of this process asks.
-fn trusted(stream: &UnixStream) -> bool {
+pub(crate) fn trusted(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|asker| may_look(asker.uid, rustix::process::geteuid()))
 }

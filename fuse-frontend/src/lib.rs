@@ -18,4 +18,5 @@ pub mod objbench;
 pub mod safety;
 pub mod secret;
 pub mod serve;
+pub mod supervise;
 pub mod volume;

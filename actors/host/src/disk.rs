@@ -2,6 +2,7 @@
 //! gives them back.
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
@@ -10,9 +11,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zest_world::{Disk, DiskFile, Space, Stamp};
 
+/// A file that stays open, and so keeps its lock, for longer than one process has it: the next one takes it from here
+/// in place of opening it.
+#[derive(Clone, Default)]
+pub struct KeptFile(Arc<Mutex<Option<File>>>);
+
+impl KeptFile {
+    /// One that an earlier process had open; empty until something is opened, where there was none.
+    #[must_use]
+    pub fn of(file: Option<File>) -> KeptFile {
+        KeptFile(Arc::new(Mutex::new(file)))
+    }
+
+    /// The file, for another process.
+    #[must_use]
+    pub fn file(&self) -> Option<File> {
+        self.0.lock().as_ref().and_then(|file| file.try_clone().ok())
+    }
+}
+
 /// A directory.
 pub struct LocalDisk {
     root: PathBuf,
+    kept: Option<(&'static str, KeptFile)>,
 }
 
 impl LocalDisk {
@@ -21,7 +42,23 @@ impl LocalDisk {
         if !std::fs::metadata(root)?.is_dir() {
             return Err(io::Error::from(io::ErrorKind::NotADirectory));
         }
-        Ok(LocalDisk { root: root.to_path_buf() })
+        Ok(LocalDisk { root: root.to_path_buf(), kept: None })
+    }
+
+    /// The same, where the file of this name is `kept`.
+    #[must_use]
+    pub fn keeping(self, name: &'static str, kept: KeptFile) -> LocalDisk {
+        LocalDisk { kept: Some((name, kept)), ..self }
+    }
+
+    /// The file that is kept under this name, or, where there is none yet, the one that is opened.
+    fn kept(&self, name: &str, open: impl FnOnce() -> io::Result<File>) -> io::Result<File> {
+        let Some((_, kept)) = self.kept.as_ref().filter(|(kept, _)| *kept == name) else { return open() };
+        let mut kept = kept.0.lock();
+        match &*kept {
+            Some(file) => file.try_clone(),
+            None => open().and_then(|file| kept.insert(file).try_clone()),
+        }
     }
 
     /// Makes the directory where it is missing, for its owner only, and its name durable.
@@ -61,8 +98,8 @@ impl LocalDisk {
 impl Disk for LocalDisk {
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn DiskFile>> {
         let path = self.path(name)?;
-        let file = OpenOptions::new().read(true).write(true).create(create).mode(0o600).open(path)?;
-        Ok(Arc::new(LocalFile { file }))
+        let open = || OpenOptions::new().read(true).write(true).create(create).mode(0o600).open(path);
+        Ok(Arc::new(LocalFile { file: self.kept(name, open)? }))
     }
 
     fn exists(&self, name: &str) -> io::Result<bool> {
@@ -111,6 +148,12 @@ impl Disk for LocalDisk {
 
 struct LocalFile {
     file: File,
+}
+
+/// A file that is open already.
+#[must_use]
+pub fn opened(file: File) -> Arc<dyn DiskFile> {
+    Arc::new(LocalFile { file })
 }
 
 impl DiskFile for LocalFile {

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod arbiters;
+pub mod board;
 pub mod clock;
 pub mod dial;
 pub mod disk;
@@ -14,9 +15,10 @@ pub mod probe;
 pub mod secrets;
 
 pub use arbiters::{Arbiters, Role};
+pub use board::Board;
 pub use clock::{RealChance, RealClock};
 pub use dial::RealDial;
-pub use disk::LocalDisk;
+pub use disk::{KeptFile, LocalDisk};
 pub use journal::Journal;
 pub use offload::Pool;
 

@@ -43,6 +43,30 @@ pub async fn begin(
     Ok(number)
 }
 
+/// Goes on with the session of an earlier process of the same mount; what it has locked and open stays. What others
+/// took of it meanwhile is said.
+pub async fn go_on(
+    engine: &dyn Engine,
+    world: &World,
+    session: u64,
+    info: &[u8],
+    heartbeat: Duration,
+) -> Result<(), Errno> {
+    let found = engine.read(&[Key::SessionExpiry(session)]).await.map_err(|error| {
+        world.trace.complain(&error.to_string());
+        Errno::EIO
+    })?;
+    put(engine, world, session, Some(info), heartbeat).await?;
+    if matches!(found.first(), Some(None)) {
+        world.tell("session", "ended by others", session, 0);
+        world.trace.complain(ENDED_BY_OTHERS);
+    }
+    Ok(())
+}
+
+const ENDED_BY_OTHERS: &str = "this mount was not heard of for so long that others ended its session, which begins \
+     anew: locks it held are lost, and so are files that were open here and removed";
+
 /// The session lives on for a while. One that others ended meanwhile, since this mount had not been heard of for too
 /// long, begins anew under its number; what that cost is said.
 pub async fn beat(core: &MetaCore, session: u64) -> Result<(), Errno> {
@@ -53,10 +77,7 @@ pub async fn beat(core: &MetaCore, session: u64) -> Result<(), Errno> {
     put(&*core.engine, &core.world, session, info, core.volume().heartbeat).await?;
     if was_ended {
         core.world.tell("session", "ended by others", session, 0);
-        core.world.trace.complain(
-            "this mount was not heard of for so long that others ended its session, which begins anew: locks it held \
-             are lost, and so are files that were open here and removed",
-        );
+        core.world.trace.complain(ENDED_BY_OTHERS);
     }
     Ok(())
 }

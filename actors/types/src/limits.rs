@@ -232,8 +232,36 @@ pub const LOCK_LOOK_TOLD_MS: u64 = 1_000;
 pub const LISTED_ENTRIES: usize = 1 << 20;
 /// A kept listing serves the rest of a directory this long, milliseconds.
 pub const LISTED_MS: u64 = 60_000;
+/// Descriptors passed from one process to another at once: those of a connection with the kernel, and some more.
+pub const PASSED_FDS: usize = 64;
+/// Threads that read requests of a mount which another process may take over: each has a descriptor.
+pub const DOOR_THREADS: usize = 32;
+/// Bytes of a word between a supervisor and its worker.
+pub const WORD_BYTES: usize = 64 << 10;
+/// Bytes of a question to a supervisor: the arguments of a program are in it.
+pub const UPGRADE_BYTES: u64 = 256 << 10;
+/// A worker that served for this long before it died did not die at once, milliseconds.
+pub const WORKER_STEADY_MS: u64 = 250;
+/// Workers in a row that may die at once before the mount is given up.
+pub const RESTARTS_QUICK: u32 = 5;
+/// Workers that may die within [`RESTARTS_SECS`].
+pub const RESTARTS: usize = 100;
+/// See [`RESTARTS`], seconds.
+pub const RESTARTS_SECS: u64 = 600;
+/// The first pause before a worker that died at once is started again, milliseconds; four times as long after each.
+pub const RESTART_PAUSE_MS: u64 = 20;
+/// How long requests under way may keep a mount from being handed over, milliseconds.
+pub const HAND_OVER_MS: u64 = 30_000;
+/// Files with unflushed writes that are noted for the next worker one by one; where there are more, any may have had
+/// some.
+pub const UNFLUSHED_NOTED: usize = 1 << 16;
+/// Bytes of each of two logs of what the kernel was told, for the next process of a mount; more is not noted.
+pub const KEPT_TOLD_BYTES: u64 = 16 << 20;
+/// Nodes whose last close can only be told by the kernel's forgetting them, in each part of the table of open files.
+pub const DOUBTFUL: usize = 1 << 14;
 
 const _: () = {
+    assert!(DOOR_THREADS + 8 <= PASSED_FDS && RESTARTS_QUICK < 8);
     assert!(BLOCK_SIZE as u64 <= CHUNK_SIZE && CHUNK_SIZE.is_multiple_of(BLOCK_SIZE as u64));
     assert!(BLOCK_SIZE_RANGE.0 <= BLOCK_SIZE && BLOCK_SIZE <= BLOCK_SIZE_RANGE.1);
     assert!((BLOCK_SIZE_RANGE.0 as usize).is_multiple_of(PAGE_SIZE));

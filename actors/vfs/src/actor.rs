@@ -51,6 +51,11 @@ pub struct SlowWrite {
     pub reply: Reply,
 }
 
+/// The kernel forgot a node that may have been open through a handle of an earlier process.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Forgotten(pub Ino);
+
 /// Fetch slice numbers.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -215,6 +220,22 @@ impl Handler<SlowWrite> for VfsActor {
         let SlowWrite { handle, offset, payload, interrupt, reply, .. } = message;
         let interrupt = interrupt.map(|interrupt| (interrupt, Leave::GiveUp));
         self.answer(async move { task.write(handle, offset, payload).await }, interrupt, reply, ctx);
+    }
+}
+
+impl Handler<Forgotten> for VfsActor {
+    type Result = ();
+
+    fn handle(&mut self, Forgotten(ino): Forgotten, ctx: &mut Self::Context) {
+        let task = Task { shared: Arc::clone(&self.shared), caller: Caller::SYSTEM, interrupt: None };
+        let work = async move {
+            if let Err(errno) = task.forgotten(ino).await {
+                let what =
+                    format!("inode {ino}, which was removed while it was open, waits for the end: {errno}");
+                task.shared.world.trace.complain(&what);
+            }
+        };
+        ctx.spawn(work.into_actor(self));
     }
 }
 

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zest_types::Handle;
 
 const SHARDS: u64 = 64;
+/// Numbers of one process of a mount; those of the next one come behind them, so that each can tell its own.
+const OF_ONE: u32 = 40;
 
 /// An open file as one opener sees it.
 pub struct FileHandle {
@@ -36,16 +38,37 @@ pub enum Opened {
 /// All handles of a mount.
 pub struct Handles {
     next: AtomicU64,
+    /// Numbers below were given by earlier processes.
+    first: u64,
     shards: Vec<RwLock<BTreeMap<Handle, Opened>>>,
 }
 
 impl Default for Handles {
     fn default() -> Self {
-        Handles { next: AtomicU64::new(1), shards: (0..SHARDS).map(|_| RwLock::default()).collect() }
+        Handles::of(0)
     }
 }
 
 impl Handles {
+    /// None yet, of a mount that so many other processes served before.
+    #[must_use]
+    pub fn of(generation: u32) -> Handles {
+        let first = u64::from(generation) << OF_ONE;
+        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+        Handles { next: AtomicU64::new(first + 1), first, shards }
+    }
+
+    /// Whether this number was given by an earlier process, and nobody here knows it yet.
+    #[must_use]
+    pub fn is_inherited(&self, handle: Handle) -> bool {
+        handle.0 / 2 < self.first && !self.shard(handle).read().contains_key(&handle)
+    }
+
+    /// Makes a number of an earlier process known, once.
+    pub fn revive(&self, handle: Handle, make: impl FnOnce() -> Opened) {
+        self.shard(handle).write().entry(handle).or_insert_with(make);
+    }
+
     /// A number for something opened.
     pub fn add(&self, opened: Opened) -> Handle {
         let writable = matches!(&opened, Opened::File(file) if file.writable);
@@ -77,5 +100,25 @@ impl Handles {
 
     fn shard(&self, handle: Handle) -> &RwLock<BTreeMap<Handle, Opened>> {
         &self.shards[((handle.0 / 2) % SHARDS) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zest_types::Ino;
+
+    #[test]
+    fn numbers_of_an_earlier_process_are_told_from_own_ones() {
+        let dir = || Opened::Dir(Arc::new(Mutex::new(DirStream::new(Ino(1)))));
+        let (before, now) = (Handles::default(), Handles::of(1));
+        let (old, own) = (before.add(dir()), now.add(dir()));
+        assert!(old != own && now.is_inherited(old) && !now.is_inherited(own) && !before.is_inherited(own));
+        now.remove(own);
+        assert!(!now.is_inherited(own), "it was closed, and is nobody's");
+        now.revive(old, dir);
+        assert!(!now.is_inherited(old) && now.dir(old).is_some());
+        now.remove(old);
+        assert!(now.is_inherited(old));
     }
 }

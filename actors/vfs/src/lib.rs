@@ -12,6 +12,7 @@ pub mod ears;
 pub mod files;
 pub mod handles;
 pub mod ids;
+pub mod inherited;
 pub mod interrupt;
 pub mod live;
 pub mod mount;
@@ -27,13 +28,14 @@ pub mod waiters;
 pub mod warmup;
 
 pub use disks::CacheDisks;
+pub use inherited::{Inheritance, Lost};
 pub use mount::{Mount, Options, Role, Stage, mount};
 
-use actor::{Slow, SlowWrite};
+use actor::{Forgotten, Slow, SlowWrite};
 use interrupt::Interrupt;
 use shared::Shared;
 use std::sync::Arc;
-use zest_types::{Caller, Errno, Request, ServeResult};
+use zest_types::{Caller, Errno, Ino, Request, ServeResult};
 
 /// A mounted volume, shared by all threads of a door. Cheap to clone.
 #[derive(Clone)]
@@ -65,7 +67,22 @@ impl Vfs {
     /// The answer, if views and cache have it; otherwise nothing was done.
     #[must_use]
     pub fn now(&self, caller: &Caller, request: &Request<'_>) -> Option<ServeResult> {
+        if self.shared.inherited.is_some()
+            && let Some(answer) = self.shared.revive(request)
+        {
+            return Some(answer);
+        }
         self.shared.now(caller, request)
+    }
+
+    /// The kernel let go of a node: nobody has it open any more.
+    pub fn forgotten(&self, ino: Ino) {
+        if self.shared.inherited.is_some()
+            && self.shared.files.forgotten(ino)
+            && let Ok(links) = self.shared.links()
+        {
+            links.vfs.do_send(Forgotten(ino));
+        }
     }
 
     /// Answers a request from an actor's thread when it is done. With `interrupt` it ends early when whoever asked is

@@ -6,6 +6,7 @@ use crate::actor::VfsActor;
 use crate::disks::{self, CacheDisks};
 use crate::ears::Ears;
 use crate::files::Files;
+use crate::inherited::Inheritance;
 use crate::live::Live;
 use crate::shared::{Links, Parts, Shared};
 use crate::slow::Task;
@@ -21,7 +22,7 @@ use zest_metadata::{Engine, MetaCore, MetadataActor, OpenFiles, Views, VolumeRul
 use zest_types::volume::Settings;
 use zest_types::{Caller, Errno, limits};
 use zest_uploader::{Commits, Outcomes, Staging, UploaderActor};
-use zest_world::World;
+use zest_world::{Unflushed, World};
 
 /// What an actor does, and so where it should run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,10 @@ pub struct Options {
     pub codec: Option<Arc<BlockCodec>>,
     /// Blocks that wait on a local disk, from an earlier mount or from now on; none where nothing is to be changed.
     pub staging: Option<Arc<Staging>>,
+    /// What an earlier process of this mount left, where one served it.
+    pub inheritance: Option<Inheritance>,
+    /// Who remembers which files have unflushed writes, for the process that comes next.
+    pub unflushed: Option<Arc<dyn Unflushed>>,
 }
 
 impl Default for Options {
@@ -98,6 +103,8 @@ impl Default for Options {
             session_info: b"{}".to_vec(),
             codec: None,
             staging: None,
+            inheritance: None,
+            unflushed: None,
         }
     }
 }
@@ -122,12 +129,10 @@ pub async fn mount(
     let codec = codec(&world, settings, options)?;
     let world = with_staged(world, options);
     let exclusive = engine.exclusive();
-    let session = match options.read_only {
-        true => 0,
-        false => session::begin(&*engine, &world, &options.session_info, options.heartbeat).await?,
-    };
+    let session = begin_session(&*engine, &world, options).await?;
     let budget = writes(&options.memory);
-    let files = Arc::new(Files::new(settings.block_size(), budget.clone()));
+    let files = Files::new(settings.block_size(), budget.clone()).witnessed(options.unflushed.clone());
+    let files = Arc::new(files);
     let lease = if exclusive { Duration::MAX } else { options.lease.max(options.open_cache) };
     let views = Arc::new(Views::of(lease, options.memory.records));
     let ears = Arc::new(Ears::new(Arc::clone(&views)));
@@ -174,13 +179,28 @@ pub async fn mount(
         staging: options.staging.clone(),
         streams: streams(settings, options),
         shares: options.memory,
+        inherited: options.inheritance.clone(),
     }));
     mistrust_numbers(&shared, &core);
     start_actors(&shared, &core, codec, options, stage).await?;
+    shared.inherit(&*engine).await?;
     if !options.read_only {
         shared.fetch_ids().await?;
     }
     Ok(Mount { vfs: Vfs::new(shared), core, engine, session })
+}
+
+/// A session, or that of the earlier process.
+async fn begin_session(engine: &dyn Engine, world: &World, options: &Options) -> Result<u64, Errno> {
+    let (info, heartbeat) = (&*options.session_info, options.heartbeat);
+    match &options.inheritance {
+        _ if options.read_only => Ok(0),
+        Some(before) if before.session != 0 => {
+            session::go_on(engine, world, before.session, info, heartbeat).await?;
+            Ok(before.session)
+        }
+        _ => session::begin(engine, world, info, heartbeat).await,
+    }
 }
 
 /// Memory for unflushed writes.
@@ -301,6 +321,23 @@ impl Mount {
         disks::close(self.vfs.shared()).await;
         self.end_session().await?;
         flushed
+    }
+
+    /// Commits everything, for a process that goes on with this mount. What can't be written is lost, and told by that
+    /// one.
+    pub async fn settle(&self) -> Result<(), Errno> {
+        let task = Task { shared: Arc::clone(self.vfs.shared()), caller: Caller::SYSTEM, interrupt: None };
+        task.commit_all().await?;
+        task.sync_records().await
+    }
+
+    /// Leaves the volume to a process that goes on with this mount, after [`Mount::settle`]: the session stays.
+    pub async fn leave(&self) -> Result<(), Errno> {
+        if let Some(end) = self.vfs.shared().on_closing.get() {
+            end().await;
+        }
+        disks::close(self.vfs.shared()).await;
+        self.core.sync().await
     }
 
     /// Ends the session alone: for a mount that was never used.

@@ -176,7 +176,12 @@ impl Shared {
 
     /// The error of an upload that failed since someone asked last.
     pub fn upload_error(&self, file: &crate::files::OpenFile) -> Result<(), Errno> {
-        file.writer().take_error().map_or(Ok(()), Err)
+        let mut writer = file.writer();
+        let error = writer.take_error();
+        if error.is_some() {
+            file.note_dirty(&writer);
+        }
+        error.map_or(Ok(()), Err)
     }
 
     fn release_now(&self, ino: Ino, handle: Handle) -> Option<ServeResult> {

@@ -7,6 +7,7 @@ use crate::ears::Ears;
 use crate::files::Files;
 use crate::handles::{FileHandle, Handles};
 use crate::ids::SlicePool;
+use crate::inherited::Inheritance;
 use crate::live::Live;
 use crate::reserve::Reserve;
 use crate::stream::Streams;
@@ -113,6 +114,8 @@ pub struct Shared {
     pub seen: Mutex<BTreeMap<Ino, (Time, u64)>>,
     /// Who waits for locks, and what this mount has locked.
     pub waiters: Waiters,
+    /// What an earlier process of this mount left.
+    pub inherited: Option<Inheritance>,
     waiting: AtomicUsize,
 }
 
@@ -158,6 +161,8 @@ pub struct Parts {
     pub streams: Streams,
     /// See [`Shared::shares`].
     pub shares: Shares,
+    /// See [`Shared::inherited`].
+    pub inherited: Option<Inheritance>,
 }
 
 impl Shared {
@@ -170,7 +175,7 @@ impl Shared {
             tier: parts.tier,
             disk: parts.disk,
             files: parts.files,
-            handles: Handles::default(),
+            handles: Handles::of(parts.inherited.as_ref().map_or(0, |before| before.generation)),
             chunk_views: ChunkViews::default(),
             slice_ids: SlicePool::default(),
             budget: parts.budget,
@@ -197,6 +202,7 @@ impl Shared {
             ears: parts.ears,
             seen: Mutex::default(),
             waiters: Waiters::default(),
+            inherited: parts.inherited,
             waiting: AtomicUsize::new(0),
         }
     }
@@ -267,6 +273,12 @@ impl Shared {
     pub fn begin_waiting(&self) -> bool {
         let fits = |n: usize| (n < limits::WAITING_REQUESTS).then_some(n + 1);
         self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
     }
 
     /// The opposite of [`Shared::begin_waiting`].

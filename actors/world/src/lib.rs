@@ -11,6 +11,7 @@ pub mod objects;
 pub mod offload;
 pub mod planted;
 pub mod trace;
+pub mod unflushed;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub use disk::{Disk, DiskFile, Space, Stamp};
 pub use objects::{ObjectError, Objects};
 pub use offload::Offload;
 pub use trace::{Event, Trace};
+pub use unflushed::Unflushed;
 
 /// A future that can be sent and kept.
 pub type BoxFuture<'a, T> = futures::future::BoxFuture<'a, T>;

@@ -63,7 +63,7 @@ init_flags! {
     DIRECT_IO_ALLOW_MMAP = 36, yes;
     PASSTHROUGH = 37, no;
     NO_EXPORT_SUPPORT = 38, no;
-    HAS_RESEND = 39, no;
+    HAS_RESEND = 39, yes;
     ALLOW_IDMAP = 40, no;
     OVER_IO_URING = 41, no;
     REQUEST_TIMEOUT = 42, no;

@@ -39,6 +39,15 @@ pub struct Agreement {
     pub max_write: u32,
 }
 
+impl Agreement {
+    /// What another process agreed on over a connection that goes on.
+    #[must_use]
+    pub fn of_before(minor: u32, flags: InitFlags, max_write: u32) -> Agreement {
+        let dialect = Dialect { setxattr_ext: flags.has(InitFlags::SETXATTR_EXT) };
+        Agreement { minor, flags, missing: InitFlags::NONE, dialect, max_write }
+    }
+}
+
 /// What to do with an INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

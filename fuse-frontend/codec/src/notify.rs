@@ -40,6 +40,8 @@ pub enum Notification {
     },
     /// Every name there is: each is asked for again at its next use.
     AllEntries,
+    /// Requests that were read and not answered: each comes once more, with the highest bit of its number set.
+    Resend,
     /// Nodes nobody uses, to be let go of.
     Prune(Vec<Ino>),
 }
@@ -65,6 +67,7 @@ impl Notification {
                 frame(notify_code::DELETE, part.as_bytes(), &terminated(name))
             }
             Notification::AllEntries => frame(notify_code::INC_EPOCH, &[], &[]),
+            Notification::Resend => frame(notify_code::RESEND, &[], &[]),
             Notification::Prune(nodes) => {
                 let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
                 let part = NotifyPruneOut { count, ..NotifyPruneOut::default() };
@@ -99,6 +102,7 @@ mod tests {
             (Notification::Entry { parent: Ino(1), name: name.clone(), expire_only: true }, 36, 3),
             (Notification::Removed { parent: Ino(1), child: Ino(2), name }, 44, 6),
             (Notification::AllEntries, 16, 8),
+            (Notification::Resend, 16, 7),
             (Notification::Prune(vec![Ino(1), Ino(2)]), 48, 9),
         ] {
             let bytes = told.to_vec();

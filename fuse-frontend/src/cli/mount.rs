@@ -8,7 +8,8 @@ use super::traffic::TrafficArgs;
 use super::{Global, block_on, format, meta_url, units, version};
 use crate::door::{DoorOptions, Ttl};
 use crate::meta_url::MetaUrl;
-use crate::serve::{DoorKind, Plan, serve, subdir};
+use crate::serve::{DoorKind, Life, Plan, serve, subdir};
+use crate::supervise::{self, Fixed, Launch, PROTOCOL, Refusal};
 use crate::volume::{VolumeError, stored_settings};
 use crate::{background, log, memory, mount_point};
 use anyhow::{Context, anyhow, bail};
@@ -112,6 +113,10 @@ pub(super) struct MountArgs {
     /// The way from the kernel: our own over /dev/fuse (dev), or the library fuser's.
     #[arg(long, value_name = "DOOR", value_enum, default_value_t)]
     door: DoorKind,
+    /// One process only: without the one that starts another when it dies, and that lets a newer program go on. For
+    /// those who have something of their own for that.
+    #[arg(long)]
+    no_supervisor: bool,
     /// Record what kernel and door say to each other into a new file, file contents included; only with --door dev.
     #[arg(long, value_name = "FILE", hide = true)]
     record: Option<PathBuf>,
@@ -176,11 +181,18 @@ const BUFFER_MIN: u64 = 32 << 20;
 impl MountArgs {
     pub(super) fn run(self, global: &Global) -> anyhow::Result<ExitCode> {
         let url = meta_url(&self.url)?;
-        if self.background && !background::is_child() {
+        if !supervise::is_worker() && !background::is_child() && self.goes_on(global, &url)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.background && !background::is_child() && !supervise::is_worker() {
             return background::start(&global.given).context("the mount can't be started in the background");
         }
         let log = self.begin_log(global)?;
         log::catch_panics();
+        if self.is_supervised() && !supervise::is_worker() {
+            let launch = Launch::again(&global.given).context("the mount can't be started")?;
+            return supervise::run(launch, log.filter(|_| self.background));
+        }
         if let Some(size) = self.buffer_size.filter(|size| *size < BUFFER_MIN) {
             bail!("--buffer-size {size} is too small: at least {} MiB", BUFFER_MIN >> 20);
         }
@@ -194,15 +206,24 @@ impl MountArgs {
         self.cache.check()?;
         let absolute = url.absolute().with_context(|| format!("{url} can't be used"))?;
         self.staging.check(self.cache.given())?;
-        let point = self.prepare(&url, &absolute, &wishes)?;
+        let life = supervise::is_worker().then(|| Life::take(self.fixed(String::new(), &subdir, &wishes)));
+        let life = life.transpose()?;
+        // Nobody may look at a mount that nobody serves yet.
+        let there = life.as_ref().and_then(Life::point).map(Path::to_owned);
+        let again = there.is_some();
+        let point = there.map_or_else(|| self.prepare(&url, &absolute, &wishes), Ok)?;
         if self.background {
             background::detach();
         }
         let shown = self.point.display().to_string();
         let background = self.background;
         let metrics = self.metrics.open()?;
-        let plan = Plan { metrics, ..self.plan(absolute, point.clone(), subdir, wishes)? };
+        let plan = Plan { metrics, life, ..self.plan(absolute, point.clone(), subdir, wishes)? };
         serve(plan, move |name| match log {
+            _ if again => {
+                tracing::info!("volume {name:?} ({url}) is served at {shown} by this process from now on");
+                Ok(())
+            }
             Some(log) if background => {
                 background::ready(&format!("OK, {name} is ready at \"{}\"", point.display()), &log)?;
                 Ok(())
@@ -215,6 +236,52 @@ impl MountArgs {
             }
         })?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether another process shall hold what this one has of the mount.
+    fn is_supervised(&self) -> bool {
+        self.door == DoorKind::Dev && !self.no_supervisor && self.record.is_none()
+    }
+
+    /// What can't change without a new mount.
+    fn fixed(&self, volume: String, subdir: &[Name], wishes: &Wishes) -> Fixed {
+        Fixed {
+            protocol: PROTOCOL,
+            volume,
+            subdir: subdir.iter().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).collect(),
+            read_only: self.read_only || wishes.read_only,
+            allow_other: wishes.allow_other || rustix::process::geteuid().is_root(),
+            kernel: wishes.kernel.iter().map(|option| format!("{option:?}")).collect(),
+            capability: self.enable_cap,
+        }
+    }
+
+    /// Where the volume is mounted at this place already, and has a supervisor, the mount goes on with this program
+    /// and these options.
+    fn goes_on(&self, global: &Global, url: &MetaUrl) -> anyhow::Result<bool> {
+        let Some(there) = mount_point::find(&self.point).ok().filter(|_| self.is_supervised()) else {
+            return Ok(false);
+        };
+        self.shares()?;
+        self.compat.judge()?;
+        self.cache.check()?;
+        self.staging.check(self.cache.given())?;
+        let wishes = wishes(&self.options)?;
+        let subdir = subdir::names(self.subdir.as_deref().unwrap_or_default());
+        let subdir = subdir.map_err(|why| anyhow!("--subdir: {why}"))?;
+        let Some(settings) = block_on(async { Ok(stored_settings(url).await?) })? else { return Ok(false) };
+        let fixed = self.fixed(settings.uuid, &subdir, &wishes);
+        let shown = self.point.display();
+        match supervise::upgrade(&there.device, fixed, &global.given) {
+            Ok(()) => {
+                log::say(&format!("OK, {} at {shown} goes on with this program", settings.name));
+                Ok(true)
+            }
+            Err(Refusal::Nobody) => Ok(false),
+            Err(Refusal::Because(why)) => {
+                bail!("{shown} is mounted, and can't go on with this program and these options: {why}")
+            }
+        }
     }
 
     /// What each part may take of memory.
@@ -265,7 +332,6 @@ impl MountArgs {
     }
 
     fn plan(self, url: MetaUrl, point: PathBuf, subdir: Vec<Name>, wishes: Wishes) -> anyhow::Result<Plan> {
-        let usual = zest_vfs::Options::default();
         let shared = url.local().is_none();
         let all = if shared { Ttl::SHARED } else { Ttl::EXCLUSIVE };
         let ttl = Ttl {
@@ -292,17 +358,14 @@ impl MountArgs {
                 open_cache: if shared { self.open_cache } else { Duration::ZERO },
                 heartbeat,
                 background_jobs: !self.no_bgjob,
-                jobs_every: usual.jobs_every,
                 memory: self.shares()?,
                 cache: cache.settings.clone(),
-                cache_disks: usual.cache_disks,
-                codec: None,
-                staging: None,
                 max_uploads: traffic.uploads,
                 max_downloads: traffic.downloads,
                 readahead: traffic.readahead,
                 prefetch: traffic.prefetch,
                 session_info: session_info(&point),
+                ..zest_vfs::Options::default()
             },
             point,
             subdir,
@@ -330,6 +393,7 @@ impl MountArgs {
             allow_other: wishes.allow_other || rustix::process::geteuid().is_root(),
             source: wishes.source,
             metrics: None,
+            life: None,
         })
     }
 }

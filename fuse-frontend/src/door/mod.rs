@@ -6,6 +6,7 @@ pub mod capabilities;
 mod convert;
 mod device;
 mod interrupts;
+mod kept;
 mod kernel;
 mod staff;
 mod term;
@@ -13,6 +14,7 @@ mod xattr;
 
 pub use device::Device;
 pub use interrupts::watch as watch_waiters;
+pub use kept::Kept;
 pub use staff::staff;
 pub use zest_vfs::belief::{Backchannel, Kernel, Ttl};
 
@@ -154,6 +156,9 @@ pub(crate) fn way_back(vfs: &Vfs, options: &DoorOptions) -> (Arc<Backchannel>, O
     let longest = options.told.map_or(Duration::ZERO, |ttl| ttl.longest());
     let (files, clock) = (Arc::clone(&shared.files), Arc::clone(&shared.world.clock));
     let back = Arc::new(Backchannel::new(files, clock, longest));
+    if shared.inherited.is_some() {
+        back.told.inherit(shared.mono());
+    }
     let lasting = options.told.map(|ttl| {
         shared.ears.pass_on(Arc::clone(&back) as _);
         Lasting { back: Arc::clone(&back), shared: Arc::clone(shared), ttl }

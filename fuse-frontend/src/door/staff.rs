@@ -97,7 +97,8 @@ mod tests {
     use zest_data::Budget;
     use zest_host::RealClock;
     use zest_metadata::{Changed, Listener};
-    use zest_types::{Ino, Name, limits};
+    use zest_types::request::LockKind;
+    use zest_types::{Ino, Name, Request, Response, limits};
     use zest_vfs::files::Files;
     use zest_world::Clock;
 
@@ -131,6 +132,12 @@ mod tests {
         Rig { way: Arc::new(way), files, clock, events, heard }
     }
 
+    /// Somebody gets a lock on a file.
+    fn granted(way: &Arc<Backchannel>, ino: Ino, answer: impl FnOnce() + Send + 'static) {
+        let request = Request::Flock { ino, owner: 1, kind: LockKind::Write, wait: true };
+        way.hold(&request).answer(Ok(Response::Done), move |_| answer());
+    }
+
     #[test]
     fn a_lock_is_granted_after_the_kernel_forgot() {
         let Rig { way, events, heard, .. } = rig();
@@ -138,13 +145,13 @@ mod tests {
             let (events, text) = (events.clone(), text.to_owned());
             move || drop(events.send(text))
         };
-        way.granted(Ino(1), answer("at once: there is no thread"));
+        granted(&way, Ino(1), answer("at once: there is no thread"));
         assert_eq!(heard.try_recv().unwrap(), "at once: there is no thread");
         staff(&way, Fake(events.clone())).unwrap();
-        way.granted(Ino(7), answer("granted"));
+        granted(&way, Ino(7), answer("granted"));
         assert_eq!([heard.recv().unwrap(), heard.recv().unwrap()], ["pages 7 0 0", "granted"]);
         way.close();
-        way.granted(Ino(8), answer("at once"));
+        granted(&way, Ino(8), answer("at once"));
         assert_eq!(heard.recv().unwrap(), "at once");
     }
 
@@ -160,10 +167,10 @@ mod tests {
                 way.changed(&change);
             }
             let answer = events.clone();
-            way.granted(Ino(7), move || drop(answer.send("granted".into())));
+            granted(&way, Ino(7), move || drop(answer.send("granted".into())));
             let before: Vec<String> = heard.iter().take_while(|event| event != "granted").collect();
             assert!(before.contains(&"pages 7 0 0".into()), "round {round}: {before:?}");
-            way.granted(Ino(7), move || drop(events.send("right as it is".into())));
+            granted(&way, Ino(7), move || drop(events.send("right as it is".into())));
             assert_eq!(heard.recv().unwrap(), "right as it is", "round {round}");
             way.close();
         }

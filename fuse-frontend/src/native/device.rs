@@ -5,7 +5,7 @@ use super::recorder::Recorder;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use zest_codec::record::Way;
 use zest_codec::{Answer, Body};
@@ -67,6 +67,12 @@ impl Device {
         // SAFETY: `Share` says exactly what the kernel does with its pointer.
         unsafe { rustix::ioctl::ioctl(&fd, Share(number)) }?;
         Ok(Device { fd, recorder: self.recorder.clone() })
+    }
+
+    /// The descriptor, for another process that shall have it, too.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Waits for a request and reads it. 0 when there will be none any more.
@@ -131,7 +137,7 @@ impl Device {
 }
 
 /// Whether a descriptor's connection is over.
-pub(super) fn is_cut(fd: &impl AsFd) -> bool {
+pub fn is_cut(fd: &impl AsFd) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut look = [PollFd::new(fd, PollFlags::empty())];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,6 +1,7 @@
 //! The door itself: requests of the codec to `vfs`, answers back. What views and cache can answer is answered in the
 //! thread that read the request; what has to wait is noted, so that its asker can be called away.
 
+use super::again::{Again, SENT_AGAIN, Step};
 use super::pending::{Kind, Pending};
 use super::privileges::{self, Errand};
 use super::process;
@@ -51,6 +52,12 @@ impl NativeDoor {
         Ok(NativeDoor { vfs, options: options.door, locks: options.locks, pending, back, lasting })
     }
 
+    /// Requests that wait for a lock.
+    #[must_use]
+    pub fn waits_for_locks(&self) -> usize {
+        self.pending.locks()
+    }
+
     /// Its way back into the kernel, to be opened once there is a session.
     #[must_use]
     pub fn back(&self) -> Arc<Backchannel> {
@@ -99,6 +106,14 @@ impl NativeDoor {
     fn ask(&self, caller: Caller, incoming: &Incoming<'_>, ask: Ask<'_>, reply: Reply) {
         let (ino, shape) = (Ino(incoming.header.nodeid), ask.shape);
         let terms = self.terms(&ask.request, shape);
+        if reply.unique() & SENT_AGAIN != 0 {
+            let now = self.vfs.shared().world.clock.now().sec;
+            if let Some(again) = Again::of(&caller, &ask.request, now) {
+                return self.once_more(&caller, &again, ask.request, move |result| {
+                    send(reply, shape, result, &terms);
+                });
+            }
+        }
         if privileges::asked(&incoming.operation)
             && self.vfs.shared().attr(ino).is_none_or(|attr| privileges::lost(&attr) != 0)
         {
@@ -119,6 +134,32 @@ impl NativeDoor {
         let Ok(request) = ask.request.keep() else { return reply.refuse(Errno::EIO) };
         self.vfs.serve(&caller, before, move |_| {
             vfs.serve(&caller, request, move |result| send(reply, shape, result, &terms));
+        });
+    }
+}
+
+impl NativeDoor {
+    /// A request that may have been done already, by a process that died before it answered.
+    fn once_more(
+        &self,
+        caller: &Caller,
+        again: &Again,
+        request: Request<'_>,
+        answer: impl FnOnce(ServeResult) + Send + 'static,
+    ) {
+        let Some(request) = request.keep().ok().filter(|_| !again.is_unknown()) else {
+            return answer(Err(Errno::EIO));
+        };
+        let (vfs, caller, again) = (self.vfs.clone(), *caller, again.clone());
+        self.vfs.serve(&caller, request, move |result| match again.asked(result) {
+            Step::Answer(result) => answer(result),
+            Step::Ask(look) => {
+                let after = vfs.clone();
+                vfs.serve(&caller, look, move |found| match again.looked(found) {
+                    Step::Answer(result) => answer(result),
+                    Step::Ask(open) => after.serve(&caller, open, answer),
+                });
+            }
         });
     }
 }
@@ -149,8 +190,14 @@ impl Handler for NativeDoor {
 
     fn told(&self, incoming: &Incoming<'_>) {
         // Nodes are not counted here: numbers are never used twice, and views hold no node.
-        if let Operation::Interrupt(arg) = incoming.operation {
-            self.pending.interrupted(arg.unique);
+        let forgotten = |node: u64| {
+            self.vfs.forgotten(Ino(Root(self.options.root).inward(fuser::INodeNo(node)).0));
+        };
+        match incoming.operation {
+            Operation::Interrupt(arg) => self.pending.interrupted(arg.unique),
+            Operation::Forget(_) => forgotten(incoming.header.nodeid),
+            Operation::BatchForget(nodes) => nodes.iter().for_each(|one| forgotten(one.nodeid)),
+            _ => {}
         }
     }
 }

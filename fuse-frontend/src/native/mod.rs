@@ -2,6 +2,7 @@
 //! (`zest_codec`); this is what carries its bytes, and what fuser's door can't do: interrupts, both kinds of locks
 //! told apart, answers gathered from where they lie. Like every door it translates and decides nothing.
 
+mod again;
 #[cfg(test)]
 mod alike;
 mod buffer;
@@ -9,6 +10,7 @@ mod device;
 mod door;
 mod kernel;
 mod mounting;
+mod parking;
 mod pending;
 mod privileges;
 mod process;
@@ -21,10 +23,11 @@ mod terms;
 mod waits;
 mod wish;
 
-pub use device::Device;
+pub use device::{Device, is_cut};
 pub use door::{NativeDoor, Options};
 pub use kernel::NativeKernel;
 pub use mounting::{MountPlan, Mounted};
+pub use parking::Parking;
 pub use recorder::Recorder;
 pub use session::{Handler, Reply, Session};
 pub use wish::wish;

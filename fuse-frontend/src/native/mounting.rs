@@ -10,7 +10,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use std::ffi::CString;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,6 +44,13 @@ impl Drop for Mounted {
         {
             tracing::warn!("{error}");
         }
+    }
+}
+
+impl Mounted {
+    /// A mount that was made before, by another process.
+    pub fn before(point: &Path, device: BorrowedFd<'_>) -> io::Result<Mounted> {
+        Ok(Mounted { point: point.to_owned(), device: device.try_clone_to_owned()? })
     }
 }
 

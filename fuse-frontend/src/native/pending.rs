@@ -155,6 +155,11 @@ impl Pending {
         }
     }
 
+    /// Waits for locks.
+    pub fn locks(&self) -> usize {
+        self.state.lock().waiting.values().filter(|waiting| waiting.kind == Kind::Lock).count()
+    }
+
     /// Nothing will come any more.
     pub fn close(&self) {
         self.state.lock().over = true;

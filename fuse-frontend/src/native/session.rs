@@ -4,6 +4,7 @@
 use super::buffer::Buffer;
 use super::device::Device;
 use super::mounting::Mounted;
+use super::parking::{Parking, Place};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -85,8 +86,11 @@ impl Drop for Reply {
 pub struct Session<H> {
     handler: Arc<H>,
     device: Arc<Device>,
+    /// Descriptors of further threads, where they are there already.
+    more: Vec<Arc<Device>>,
     agreement: Agreement,
     threads: usize,
+    parking: Arc<Parking>,
     // Dropped last: unmounts if the kernel has not done so.
     _mounted: Option<Mounted>,
 }
@@ -108,10 +112,43 @@ impl<H: Handler> Session<H> {
         Ok(Session {
             handler,
             device: Arc::new(device),
+            more: Vec::new(),
             agreement,
             threads: threads.max(1),
+            parking: Arc::default(),
             _mounted: mounted,
         })
+    }
+
+    /// Goes on over a connection that another process agreed on. What that one read and did not answer comes once
+    /// more.
+    pub fn go_on(
+        handler: Arc<H>,
+        devices: Vec<Device>,
+        mounted: Mounted,
+        agreement: Agreement,
+    ) -> io::Result<Session<H>> {
+        let mut devices = devices.into_iter().map(Arc::new);
+        let device = devices.next().ok_or_else(|| io::Error::other("there is no connection"))?;
+        let more: Vec<Arc<Device>> = devices.collect();
+        let threads = more.len() + 1;
+        let parking = Arc::default();
+        Ok(Session { handler, device, more, agreement, threads, parking, _mounted: Some(mounted) })
+    }
+
+    /// The descriptors of all threads, which are made now if they are not there. Requests that were read belong to the
+    /// one they were read from: whoever has it, too, keeps them from being given up when this process ends.
+    pub fn devices(&mut self) -> io::Result<Vec<Arc<Device>>> {
+        while self.more.len() + 1 < self.threads {
+            self.more.push(Arc::new(self.device.another()?));
+        }
+        Ok(std::iter::once(&self.device).chain(&self.more).map(Arc::clone).collect())
+    }
+
+    /// Where its threads can be made to wait.
+    #[must_use]
+    pub fn parking(&self) -> Arc<Parking> {
+        Arc::clone(&self.parking)
     }
 
     /// What was agreed on.
@@ -133,11 +170,12 @@ impl<H: Handler> Session<H> {
     }
 
     /// Serves until the mount is gone.
-    pub fn run(self) -> io::Result<()> {
+    pub fn run(mut self) -> io::Result<()> {
         let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
+        let mut there = std::mem::take(&mut self.more).into_iter();
         for number in 1..self.threads {
-            let device = match self.device.another() {
-                Ok(device) => Arc::new(device),
+            let device = match there.next().map_or_else(|| self.device.another().map(Arc::new), Ok) {
+                Ok(device) => device,
                 Err(error) => {
                     tracing::warn!(
                         "{} of {} threads read requests: {error}",
@@ -160,21 +198,31 @@ impl<H: Handler> Session<H> {
 
     fn reader(&self, device: Arc<Device>, number: usize) -> io::Result<JoinHandle<io::Result<()>>> {
         let (handler, dialect) = (Arc::clone(&self.handler), self.agreement.dialect);
-        let max_write = self.agreement.max_write;
-        let read = move || serve(&*handler, &device, dialect, max_write);
+        let (max_write, place) = (self.agreement.max_write, self.parking.place());
+        let read = move || serve(&*handler, &device, dialect, max_write, &place);
         std::thread::Builder::new().name(format!("zest-door-{number}")).spawn(read)
     }
 }
 
 /// Reads requests until there are none any more.
-fn serve<H: Handler>(handler: &H, device: &Arc<Device>, dialect: Dialect, max_write: u32) -> io::Result<()> {
+fn serve<H: Handler>(
+    handler: &H,
+    device: &Arc<Device>,
+    dialect: Dialect,
+    max_write: u32,
+    place: &Place,
+) -> io::Result<()> {
     let mut buffer = Buffer::new(max_write);
     loop {
         let len = device.read(buffer.room())?;
         if len == 0 {
             return Ok(());
         }
-        one(handler, device, buffer.filled(len), dialect);
+        match place.enter() {
+            Some(_inside) => one(handler, device, buffer.filled(len), dialect),
+            // The kernel has it and gives it to whoever goes on.
+            None => place.wait(),
+        }
     }
 }
 

@@ -13,7 +13,8 @@ const ALWAYS: InitFlags = InitFlags::ASYNC_DIO
     .or(InitFlags::ATOMIC_O_TRUNC)
     .or(InitFlags::CACHE_SYMLINKS)
     .or(InitFlags::DIRECT_IO_ALLOW_MMAP)
-    .or(InitFlags::HAS_EXPIRE_ONLY);
+    .or(InitFlags::HAS_EXPIRE_ONLY)
+    .or(InitFlags::HAS_RESEND);
 
 /// The wish of a mount: whether others change the volume, whether it has access control lists, whether locks are kept
 /// in it, and whether set-user bits grant nothing on it. Where they do, the kernel takes them away itself: it might

@@ -54,7 +54,7 @@ impl OpenDoor {
 pub(super) fn open_native(
     mount: &Arc<Mount>,
     volume: &Volume,
-    plan: &Plan,
+    plan: &mut Plan,
 ) -> anyhow::Result<native::Session<NativeDoor>> {
     let source = &*source(plan, volume);
     let mut options = plan.kernel.clone();
@@ -78,14 +78,32 @@ pub(super) fn open_native(
     let nosuid = !options.contains(&MountOption::Suid) && !plan.door.capability_xattr;
     let wish = native::wish(plan.door.shared, mount.vfs.shared().acl, locks, nosuid);
     let (point, allow_other) = (&*plan.point, plan.allow_other);
-    let (fd, mounted) = MountPlan { point, source, allow_other, options }
-        .mount()
-        .map_err(|error| explain(&plan.point, &error))?;
-    let device = Device::new(fd, recorder);
-    let threads = capabilities::reader_threads();
-    let back = served.back();
-    let session = native::Session::begin(Arc::new(served), device, Some(mounted), &wish, threads)
-        .map_err(|error| explain(&plan.point, &error))?;
+    let (back, served) = (served.back(), Arc::new(served));
+    let before = match &mut plan.life {
+        Some(life) => {
+            life.go_on(Arc::clone(&served)).context("the mount that is there can't be taken over")?
+        }
+        None => None,
+    };
+    let again = before.is_some();
+    let mut session = match before {
+        Some(session) => session,
+        None => {
+            let (fd, mounted) = MountPlan { point, source, allow_other, options }
+                .mount()
+                .map_err(|error| explain(point, &error))?;
+            let (device, threads) = (Device::new(fd, recorder), capabilities::reader_threads());
+            native::Session::begin(served, device, Some(mounted), &wish, threads)
+                .map_err(|error| explain(point, &error))?
+        }
+    };
+    if let Some(life) = &mut plan.life {
+        if plan.door.told.is_some() {
+            life.tells(&back, mount).context("what the kernel is told can't be written down")?;
+        }
+        life.serving(&mut session, mount, point, again)
+            .context("the supervisor can't be told of the mount")?;
+    }
     if locks || plan.door.told.is_some() {
         door::staff(&back, native::NativeKernel::new(session.device(), plan.door.root))
             .context("the threads that speak to the kernel can't be started")?;

@@ -1,7 +1,9 @@
 //! How a mount ends: unmounted by somebody, told to by a signal, or dead. One thread hears of all that, and whatever
-//! it was, everything acknowledged is written before the process ends, unless a further signal says not to wait.
+//! it was, everything acknowledged is written before the process ends, unless further signals say not to wait: where
+//! something would be lost, the first of them is told what, and the next one takes it as it is.
 
 use super::doors::OpenDoor;
+use super::handing::Handing;
 use super::staging;
 use crate::mount_point::{PointError, leave};
 use anyhow::{Context, anyhow, bail};
@@ -9,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use zest_host::{Arbiters, Role};
@@ -32,6 +34,8 @@ pub(super) enum Event {
     Closed(io::Result<()>),
     /// Everything is written, or can't be.
     Flushed(Result<(), Errno>),
+    /// Another process shall go on with the mount.
+    HandOver,
     /// The volume is not there any more, or not the same: nothing may be written to it.
     Over(Over),
 }
@@ -98,12 +102,39 @@ pub(super) struct End<'a> {
     pub(super) mount: &'a Arc<Mount>,
     pub(super) arbiters: &'a Arbiters,
     pub(super) point: &'a Path,
+    /// Where a supervisor has the mount, too.
+    pub(super) handing: Option<Handing>,
+}
+
+/// How a process stops serving a mount.
+pub(super) enum How {
+    /// The mount is gone.
+    Gone,
+    /// Another process goes on with it.
+    HandedOver,
 }
 
 impl End<'_> {
-    /// Waits until the mount is gone, and takes it away when a signal asks for it.
-    pub(super) fn wait(&self) -> anyhow::Result<()> {
-        match self.heard.recv() {
+    /// Waits until the mount is gone, and takes it away when a signal asks for it; or until it is handed over.
+    pub(super) fn wait(&self) -> anyhow::Result<How> {
+        if let Some(handing) = &self.handing {
+            handing.ready();
+        }
+        let mut first = self.heard.recv();
+        while let (Ok(Event::HandOver), Some(handing)) = (&first, &self.handing) {
+            if handing.hand_over(self.mount, self.arbiters) {
+                return Ok(How::HandedOver);
+            }
+            first = self.heard.recv();
+        }
+        if let Some(handing) = &self.handing {
+            handing.ending();
+        }
+        self.end(first).map(|()| How::Gone)
+    }
+
+    fn end(&self, first: Result<Event, RecvError>) -> anyhow::Result<()> {
+        match first {
             Ok(Event::Closed(result)) => return self.closed(result),
             Ok(Event::Signal) => {}
             Ok(Event::Over(why)) => {
@@ -114,7 +145,7 @@ impl End<'_> {
                 leave(self.point, true)?;
                 return Err(why.into());
             }
-            Ok(Event::Flushed(_)) | Err(_) => {
+            Ok(Event::Flushed(_) | Event::HandOver) | Err(_) => {
                 bail!("the mount at {} ended without a word", self.point.display())
             }
         }
@@ -169,7 +200,7 @@ impl End<'_> {
             }
             None => {
                 crate::log::tell(&format!(
-                    "{point} is unmounted; what was written to it is still being stored (a signal gives that up)"
+                    "{point} is unmounted; what was written to it is still being stored (a signal shows how much, another gives that up)"
                 ));
                 Duration::MAX
             }
@@ -186,24 +217,42 @@ impl End<'_> {
                     staging::words(staging)
                 )
             }
-            _ => lost("given up at a signal"),
+            _ => {
+                let what = self.unflushed().unwrap_or_else(|| "what was under way".into());
+                lost(&format!("given up at a signal: {what}"))
+            }
         }
     }
 
-    /// Writes everything and ends the session. A signal while that lasts gives up.
+    /// What would be lost by ending now, in words.
+    fn unflushed(&self) -> Option<String> {
+        let shared = self.mount.vfs.shared();
+        let files = shared.files.dirty().iter().filter(|file| file.writer().pending_slices() > 0).count();
+        let mib = shared.budget.used().div_ceil(1 << 20);
+        (files > 0).then(|| format!("unflushed writes to {files} files, {mib} MiB"))
+    }
+
+    /// Writes everything and ends the session. Signals while that lasts ask what would be lost, and give up.
     pub(super) fn close(&self) -> anyhow::Result<()> {
         let (mount, mut tell) = (Arc::clone(self.mount), Tell(Some(self.events.clone())));
         self.arbiters.handle(Role::Metadata).spawn_fn(move || {
             actix::spawn(async move { tell.tell(mount.close().await) });
         });
-        let mut patience = QUIET;
+        let (mut patience, mut warned) = (QUIET, false);
         loop {
             match self.heard.recv_timeout(patience) {
                 Ok(Event::Flushed(Ok(()))) => return Ok(()),
                 Ok(Event::Flushed(Err(errno))) => return Err(lost(errno.text())),
-                Ok(Event::Signal) => return Err(self.given_up()),
-                // The door of a forced end, closed after all.
-                Ok(Event::Closed(_)) => {}
+                Ok(Event::Signal) => match self.unflushed().filter(|_| !std::mem::replace(&mut warned, true))
+                {
+                    Some(what) => crate::log::tell(&format!(
+                        "{}: {what}, would be lost, and are still being stored: another signal gives them up",
+                        self.point.display()
+                    )),
+                    None => return Err(self.given_up()),
+                },
+                // The door of a forced end, closed after all; or who asks for a mount that ends.
+                Ok(Event::Closed(_) | Event::HandOver) => {}
                 Ok(Event::Over(why)) => return Err(why.into()),
                 Err(RecvTimeoutError::Timeout) => patience = self.still_storing(),
                 Err(RecvTimeoutError::Disconnected) => return Err(lost("input/output error")),

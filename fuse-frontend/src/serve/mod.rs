@@ -8,7 +8,9 @@ mod doors;
 mod ending;
 mod figures;
 mod flush;
+mod handing;
 mod info;
+mod life;
 mod reading;
 mod staging;
 pub mod subdir;
@@ -19,6 +21,7 @@ mod watch;
 pub use cache::CachePlan;
 pub use doors::DoorKind;
 pub use figures::{Figure, Kind};
+pub use life::Life;
 pub use staging::StagingPlan;
 pub use traffic::bytes_a_second;
 
@@ -83,6 +86,8 @@ pub struct Plan {
     pub source: Option<String>,
     /// Where figures are served.
     pub metrics: Option<Endpoint>,
+    /// What is to outlive this process; none without a supervisor.
+    pub life: Option<Life>,
 }
 
 /// Starts actors on the arbiters of their roles.
@@ -216,12 +221,13 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let (events, heard) = mpsc::channel();
     ending::catch_signals(events.clone())?;
     let session = match plan.kind {
-        DoorKind::Dev => doors::open_native(&mount, &volume, &plan).map(OpenDoor::Native),
+        DoorKind::Dev => doors::open_native(&mount, &volume, &mut plan).map(OpenDoor::Native),
         DoorKind::Auto | DoorKind::Fuser => {
             open_door(&mount, &volume, &plan).map(Box::new).map(OpenDoor::Fuser)
         }
     };
     let session = session.inspect_err(|_| give_up(&arbiters, &mount))?;
+    let handing = handing::of(&session, &mut plan, events.clone())?;
     if let Ok(kernel) = session.kernel(plan.door.root) {
         let _first = me.kernel.set(kernel);
     }
@@ -229,7 +235,8 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let listener = Listener::start(&names(&plan), Arc::new(me));
     measure(&mut plan, &volume, &mount);
     watch(&arbiters, &volume, (&mount, limits), &plan, findings, events.clone());
-    let end = ending::End { heard, events, mount: &mount, arbiters: &arbiters, point: &plan.point };
+    let point = &*plan.point;
+    let end = ending::End { heard, events, mount: &mount, arbiters: &arbiters, point, handing };
     let ended = match ready(&volume.settings.name) {
         Ok(()) => end.wait(),
         Err(error) => {
@@ -241,7 +248,8 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     // Whatever ended it: what was acknowledged is written, unless the volume is not the same any more.
     let outcome = match ended {
         Err(error) if error.is::<Over>() => Err(error),
-        ended => ended.and(end.close()),
+        Ok(ending::How::HandedOver) => Ok(()),
+        ended => ended.map(drop).and(end.close()),
     };
     // Nothing holds the volume any more when others hear that it is over.
     drop(session);
@@ -271,6 +279,10 @@ fn measure(plan: &mut Plan, volume: &Volume, mount: &Arc<Mount>) {
 
 /// Ends the session of a mount that never came to be.
 fn give_up(arbiters: &Arbiters, mount: &Arc<Mount>) {
+    if mount.vfs.shared().inherited.is_some() {
+        // The session belongs to a mount that is there; another process goes on with it, or others end it in time.
+        return;
+    }
     let mount = Arc::clone(mount);
     let ended = arbiters.run(Role::Metadata, move || Box::pin(async move { mount.end_session().await }));
     if !matches!(ended, Some(Ok(()))) {
@@ -282,15 +294,20 @@ fn give_up(arbiters: &Arbiters, mount: &Arc<Mount>) {
 /// that may have lost data makes the mount read-only.
 fn open(arbiters: &Arbiters, plan: &mut Plan) -> anyhow::Result<(Volume, Vec<Finding>)> {
     let url = plan.url.clone();
+    let kept = plan.life.as_ref().map(Life::records).transpose().context("what is kept can't be shared")?;
     let opened = arbiters.run(Role::Metadata, move || {
         Box::pin(async move {
-            let volume = Volume::open(&url).await?;
+            let volume = Volume::open_kept(&url, kept).await?;
             let findings = volume.backing.findings(&url).await?;
             Ok::<_, VolumeError>((volume, findings))
         })
     });
     let (volume, findings) =
         opened.ok_or_else(|| anyhow!("volume {} can't be opened: see the log", plan.url))??;
+    if let Some(life) = &mut plan.life {
+        life.of_volume(&volume.settings.uuid);
+        life.shape(&mut plan.options)?;
+    }
     let url = &plan.url;
     if let Some(why) = gate::refusal(&volume.settings) {
         return Err(VolumeError::Gate { url: url.to_string(), why }.into());

@@ -6,13 +6,22 @@ use crate::control;
 use crate::meta_url::{LocalPlace, MetaUrl};
 use crate::safety::{self, Finding};
 use crate::secret;
+use std::fs::File;
 use std::sync::Arc;
 use zest_engines::redis::{ConnectOptions, RedisEngine, RedisUrl};
 use zest_engines::{EmbeddedEngine, OpenError};
-use zest_host::LocalDisk;
+use zest_host::{KeptFile, LocalDisk};
 use zest_metadata::{Engine, Key, Record};
 use zest_types::volume::Settings;
 use zest_world::World;
+
+/// What of the records outlives the process that has them open, where another one may go on.
+pub struct KeptRecords {
+    /// The file of the embedded engine, and with it the lock of the volume.
+    pub file: KeptFile,
+    /// Where its commits are written down until the file has them.
+    pub commits: [File; 2],
+}
 
 /// Records, open. Servers are spoken to by tasks of the runtime this was opened in.
 #[derive(Clone)]
@@ -30,9 +39,13 @@ pub enum Backing {
 
 impl Backing {
     /// Opens the records at this place. In a directory there must be a volume; on a server there need not be one.
-    pub async fn open(url: &MetaUrl, world: &World) -> Result<Backing, VolumeError> {
+    pub async fn open(
+        url: &MetaUrl,
+        world: &World,
+        kept: Option<KeptRecords>,
+    ) -> Result<Backing, VolumeError> {
         match url {
-            MetaUrl::Local(place) => open_embedded(place, world),
+            MetaUrl::Local(place) => open_embedded(place, world, kept),
             MetaUrl::Redis(redis) => open_redis(url, redis, world).await,
         }
     }
@@ -101,9 +114,20 @@ fn engine_error(place: &LocalPlace, error: OpenError) -> VolumeError {
     }
 }
 
-fn open_embedded(place: &LocalPlace, world: &World) -> Result<Backing, VolumeError> {
+fn open_embedded(
+    place: &LocalPlace,
+    world: &World,
+    kept: Option<KeptRecords>,
+) -> Result<Backing, VolumeError> {
     let Some(disk) = open_disk(place)? else { return Err(VolumeError::NotFormatted(shown(place))) };
-    let engine = EmbeddedEngine::open(Arc::new(disk), world).map_err(|e| engine_error(place, e))?;
+    let opened = match kept {
+        Some(KeptRecords { file, commits }) => {
+            let disk = disk.keeping(EmbeddedEngine::FILE, file);
+            EmbeddedEngine::open_after(Arc::new(disk), world, commits.map(zest_host::disk::opened))
+        }
+        None => EmbeddedEngine::open(Arc::new(disk), world),
+    };
+    let engine = opened.map_err(|e| engine_error(place, e))?;
     Ok(Backing::Embedded(Arc::new(engine)))
 }
 

@@ -91,7 +91,7 @@ pub async fn create(url: &MetaUrl, settings: &Settings, how: Creation) -> Result
         Some(place) if !how.force => check_place(place)?,
         Some(_) => {}
         None => {
-            let server = Backing::open(url, &bare_world()).await?;
+            let server = Backing::open(url, &bare_world(), None).await?;
             check_server(url, &server, how.unsafe_engine).await?;
         }
     }
@@ -125,7 +125,7 @@ async fn write_records(url: &MetaUrl, settings: &Settings) -> Result<(), VolumeE
         let broken = |error| VolumeError::Place { url: url.to_string(), error };
         LocalDisk::create(&place.meta()).map_err(broken)?;
     }
-    let backing = Backing::open(url, &bare_world()).await?;
+    let backing = Backing::open(url, &bare_world(), None).await?;
     let changes = first_records(&backing, hidden(url, settings)?, settings.trash_days > 0);
     commit(url, &*backing.engine(), &changes).await
 }

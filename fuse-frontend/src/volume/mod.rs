@@ -10,7 +10,7 @@ pub mod status;
 pub mod update;
 pub mod whole;
 
-pub use backing::Backing;
+pub use backing::{Backing, KeptRecords};
 pub use error::VolumeError;
 
 use crate::meta_url::MetaUrl;
@@ -47,13 +47,18 @@ fn bare_world() -> World {
 pub async fn stored_settings(url: &MetaUrl) -> Result<Option<Settings>, VolumeError> {
     match url {
         MetaUrl::Local(place) => backing::label(place),
-        MetaUrl::Redis(_) => Backing::open(url, &bare_world()).await?.settings(url).await,
+        MetaUrl::Redis(_) => Backing::open(url, &bare_world(), None).await?.settings(url).await,
     }
 }
 
 impl Volume {
     /// Opens a volume that exists, and checks that this program can read it.
     pub async fn open(url: &MetaUrl) -> Result<Volume, VolumeError> {
+        Volume::open_kept(url, None).await
+    }
+
+    /// The same, of which some outlives this process.
+    pub async fn open_kept(url: &MetaUrl, kept: Option<KeptRecords>) -> Result<Volume, VolumeError> {
         let not_formatted = || VolumeError::NotFormatted(url.to_string());
         // Looked at first, so that asking for a volume in a directory where there is none makes nothing.
         if let MetaUrl::Local(place) = url
@@ -62,7 +67,7 @@ impl Volume {
             return Err(not_formatted());
         }
         let world = bare_world();
-        let backing = Backing::open(url, &world).await?;
+        let backing = Backing::open(url, &world, kept).await?;
         let stored = backing.settings(url).await?.ok_or_else(not_formatted)?;
         stored.check().map_err(|error| VolumeError::Settings { url: url.to_string(), error })?;
         let mut settings = stored.clone();

@@ -67,7 +67,7 @@ pub async fn update(
     if stored_settings(url).await?.is_none() {
         return Err(not_formatted());
     }
-    let backing = Backing::open(url, &bare_world()).await?;
+    let backing = Backing::open(url, &bare_world(), None).await?;
     let engine = backing.engine();
     let wrong = VolumeError::records(url);
     let keys = [Key::Setting, Key::Attr(Ino::TRASH)];

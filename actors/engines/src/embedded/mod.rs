@@ -7,16 +7,18 @@ mod backend;
 mod error;
 mod flush;
 mod label;
+mod recent;
 mod store;
 mod tables;
 
 pub use error::OpenError;
 
-use crate::kv::{Bytes, KeyRange, Pair, View, decode_record, encode_key};
+use crate::kv::{Batch, Bytes, KeyRange, Pair, View, decode_record, encode_key};
 use async_trait::async_trait;
 use flush::Flusher;
 use label::Label;
 use parking_lot::Mutex;
+use recent::Recent;
 use std::sync::Arc;
 use store::Store;
 use tables::Shared;
@@ -24,19 +26,23 @@ use zest_metadata::apply::Records;
 use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan, SlicePage};
 use zest_types::limits;
 use zest_types::volume::Settings;
-use zest_world::{Disk, World};
+use zest_world::{Disk, DiskFile, World};
 
 /// The engine. It holds the lock of the volume until it is dropped. Call [`Engine::sync`] before that: what
 /// was committed after the last one is lost.
 pub struct EmbeddedEngine {
     shared: Arc<Shared>,
     /// Held by a commit from its first read to its last write: commits have one order.
-    deciding: Mutex<()>,
+    deciding: Mutex<Option<Recent>>,
     flusher: Flusher,
     repaired: bool,
+    world: World,
 }
 
 impl EmbeddedEngine {
+    /// Name of the file with the records, whose lock says who has the volume.
+    pub const FILE: &'static str = store::FILE;
+
     /// Opens the records in this directory and takes the lock; begins an empty volume where there is none. After
     /// a crash the file is checked first, which reads all of it, at about 130 MB a second; larger files (see
     /// [`limits::META_CHECKED`]) need no check.
@@ -51,7 +57,35 @@ impl EmbeddedEngine {
         world: &World,
         length: u64,
     ) -> Result<EmbeddedEngine, OpenError> {
-        let (store, base) = Store::open(&*disk, length)?;
+        EmbeddedEngine::begin(disk, world, length, None)
+    }
+
+    /// [`EmbeddedEngine::open`], with two files in which commits are written down that the file on the disk does not
+    /// have yet: what an earlier process left in them comes first. They are worth something only as long as nobody
+    /// else had the volume since.
+    pub fn open_after(
+        disk: Arc<dyn Disk>,
+        world: &World,
+        commits: [Arc<dyn DiskFile>; 2],
+    ) -> Result<EmbeddedEngine, OpenError> {
+        EmbeddedEngine::begin(disk, world, limits::META_CHECKED, Some(commits))
+    }
+
+    fn begin(
+        disk: Arc<dyn Disk>,
+        world: &World,
+        length: u64,
+        commits: Option<[Arc<dyn DiskFile>; 2]>,
+    ) -> Result<EmbeddedEngine, OpenError> {
+        let (mut store, mut base) = Store::open(&*disk, length)?;
+        let recent = match commits {
+            Some(files) => {
+                let durable = |batch: &Batch| store.write(batch).map(|written| base = written);
+                let begun = Recent::begin(files, durable)?;
+                Some(begun.map_err(|error| OpenError::Unusable(error.to_string()))?)
+            }
+            None => None,
+        };
         let repaired = store.was_repaired();
         if repaired {
             world.tell("engine", "repaired", 0, 0);
@@ -61,7 +95,7 @@ impl EmbeddedEngine {
         let label = Label::settle(&*disk, settings.unwrap_or_default())?;
         let shared = Arc::new(Shared::new(base));
         let flusher = Flusher::new(shared.clone(), store, label, world);
-        Ok(EmbeddedEngine { shared, deciding: Mutex::new(()), flusher, repaired })
+        Ok(EmbeddedEngine { shared, deciding: Mutex::new(recent), flusher, repaired, world: world.clone() })
     }
 
     /// Whether the last process that had the volume did not close it, so that its file was checked at open.
@@ -106,9 +140,16 @@ impl EmbeddedEngine {
 
     /// [`Engine::commit`] for threads that do not wait; does not look whether memory is left for it.
     pub fn commit_now(&self, changes: &ChangeSet) -> Result<Applied, CommitError> {
-        let _turn = self.deciding.lock();
+        let mut turn = self.deciding.lock();
         self.flusher.check()?;
         let (applied, batch) = View(&Raw(self)).decide(changes)?;
+        if let Some(recent) = &mut *turn
+            && recent.add(self.shared.committed() + 1, &batch, self.shared.durable())
+        {
+            self.world
+                .trace
+                .complain("commits can't be written down for a next process: a crash may lose the last");
+        }
         self.shared.add(batch);
         Ok(applied)
     }

@@ -6,6 +6,7 @@ mod answers;
 mod crash;
 mod disk;
 mod faults;
+mod recent;
 mod together;
 mod waiting;
 mod world;

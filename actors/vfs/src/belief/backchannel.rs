@@ -251,7 +251,7 @@ impl Backchannel {
 
 impl Listener for Backchannel {
     fn changed(&self, what: &Changed) {
-        self.told.changed(what, |ino| self.files.is_open(ino), self.clock.mono());
+        self.told.changed(what, |ino| self.files.may_be_open(ino), self.clock.mono());
         self.ring(&[Post::Attrs, Post::Names]);
     }
 

@@ -9,5 +9,5 @@ mod ttl;
 
 pub use backchannel::{Backchannel, Hold, Kernel, Post, Work};
 pub use term::{About, Lasting, Term};
-pub use told::{Back, Grant, Told, WHOLE};
+pub use told::{Back, Grant, Keeper, Told, WHOLE};
 pub use ttl::Ttl;

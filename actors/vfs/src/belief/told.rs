@@ -50,6 +50,12 @@ impl Back {
     }
 }
 
+/// Writes down what is told for long, for the next process.
+pub trait Keeper: Send {
+    /// This is told now. What can't be written down is believed until its time is over.
+    fn note(&mut self, what: &Back, now: Duration);
+}
+
 #[derive(Default)]
 struct State {
     /// Counts what was heard.
@@ -69,6 +75,10 @@ struct State {
     again: VecDeque<(Duration, Back)>,
     /// When it was looked last for what the kernel has forgotten by itself.
     swept: Duration,
+    /// Until then the kernel may believe what an earlier process of this mount told it.
+    inherited: Duration,
+    /// Where it is written down for the next process.
+    kept: Option<Box<dyn Keeper>>,
 }
 
 /// What was told.
@@ -84,6 +94,24 @@ impl Told {
     #[must_use]
     pub fn new(longest: Duration) -> Told {
         Told { state: Mutex::default(), longest, most: limits::KERNEL_TOLD }
+    }
+
+    /// What is told is written down from now on; what an earlier process told is taken back.
+    pub fn keep(&self, kept: Box<dyn Keeper>, before: Vec<Back>) {
+        let mut state = self.state.lock();
+        state.kept = Some(kept);
+        state.queue.extend(before);
+    }
+
+    /// Nothing is told for longer.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// An earlier process told things nobody here knows of.
+    pub fn inherit(&self, now: Duration) {
+        self.state.lock().inherited = now + self.longest;
     }
 
     /// To be asked for when a request begins, and given back when its answer is told.
@@ -121,6 +149,9 @@ impl Told {
         if state.attrs.insert(ino, now).is_none() {
             state.count += 1;
         }
+        if let Some(kept) = &mut state.kept {
+            kept.note(&Back::Attr(ino), now);
+        }
         true
     }
 
@@ -133,6 +164,9 @@ impl Told {
         }
         if state.names.entry(dir).or_default().insert(name.clone(), now).is_none() {
             state.count += 1;
+        }
+        if let Some(kept) = &mut state.kept {
+            kept.note(&what, now);
         }
         true
     }
@@ -149,6 +183,8 @@ impl Told {
                 if let Some(told) = state.attrs.remove(ino) {
                     state.count -= 1;
                     state.take_back(Back::Attr(*ino), told, now);
+                } else if now < state.inherited && state.queue.len() < self.most {
+                    state.queue.insert(Back::Attr(*ino));
                 }
             }
             Changed::Entries(dir) => {
@@ -474,5 +510,17 @@ mod tests {
         told.changed(&Changed::Attr(Ino(7)), |_| true, at(1));
         told.granted(Ino(7));
         assert_eq!(told.grant(Ino(7), true, at(1)), Grant::Stale, "heard while it was taken back");
+    }
+
+    #[test]
+    fn what_an_earlier_process_told_is_taken_back_while_it_may_be_believed() {
+        let told = Told::new(LONG);
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(1));
+        assert_eq!(both(&told, at(1)), []);
+        told.inherit(at(1));
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(2));
+        assert_eq!(both(&told, at(2)), [Back::Attr(Ino(7))]);
+        told.changed(&Changed::Attr(Ino(7)), |_| false, at(50));
+        assert_eq!(both(&told, at(50)), []);
     }
 }

@@ -14,7 +14,7 @@ const UNLIMITED_INODES: u64 = 10 << 20;
 impl Task {
     pub(super) async fn node(&self, ino: Ino) -> ServeResult {
         let attr = self.shown_attr(ino).await?;
-        if attr.nlink == 0 && !self.shared.exclusive && !self.shared.files.is_open(ino) {
+        if attr.nlink == 0 && !self.shared.exclusive && !self.shared.files.may_be_open(ino) {
             // Others removed it and still have it open.
             return Err(Errno::ESTALE);
         }

@@ -12,7 +12,7 @@ use zest_types::{Attr, Errno, FileType, Handle, Ino, Name, Response, ServeResult
 impl Task {
     pub(super) async fn open(&self, ino: Ino, flags: u32) -> ServeResult {
         let flags = OpenFlags(flags);
-        let was_open = self.shared.files.is_open(ino);
+        let was_open = self.shared.files.may_be_open(ino);
         let (file, attr) = self.register(ino, false).await?;
         if attr.nlink == 0 && !was_open && !self.shared.exclusive {
             // Others removed it and still have it open; nobody here can mean it.
@@ -128,9 +128,29 @@ impl Task {
     }
 
     pub(super) async fn release(&self, ino: Ino, handle: Handle) -> ServeResult {
-        if !self.shared.close(handle) {
+        // Where an earlier process gave handles, this may not have been the last.
+        if !self.shared.close(handle) || self.shared.files.doubt(ino) {
             return Ok(Response::Done);
         }
+        self.closed(ino).await
+    }
+
+    /// The kernel let go of a node. Where it has no name any more, nobody has it open then, whoever gave the handles;
+    /// of one with a name the kernel may have let go of an answer only.
+    pub async fn forgotten(&self, ino: Ino) -> Result<(), Errno> {
+        match self.fresh_attr(ino).await {
+            Ok(attr) if attr.nlink == 0 && self.shared.files.is_open(ino) => {
+                self.shared.files.doubt(ino);
+                Ok(())
+            }
+            Ok(attr) if attr.nlink == 0 => self.closed(ino).await.map(drop),
+            Ok(_) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// What becomes of a file nobody has open any more.
+    async fn closed(&self, ino: Ino) -> ServeResult {
         self.drop_locks(ino).await?;
         // The file may have been removed while it was open: with the last handle its content goes.
         match self.fresh_attr(ino).await {

@@ -197,6 +197,15 @@ pub fn with_settings<F, G>(
 }
 
 pub async fn open(store: &Arc<Memory>, engine: &Arc<dyn Engine>, settings: &Settings) -> Arc<Rig> {
+    open_with(store, engine, settings, &Options::default()).await
+}
+
+pub async fn open_with(
+    store: &Arc<Memory>,
+    engine: &Arc<dyn Engine>,
+    settings: &Settings,
+    options: &Options,
+) -> Arc<Rig> {
     let clock = Arc::new(Ticks::default());
     let world = World {
         clock: clock.clone(),
@@ -205,8 +214,7 @@ pub async fn open(store: &Arc<Memory>, engine: &Arc<dyn Engine>, settings: &Sett
         objects: Arc::clone(store) as _,
         trace: Arc::clone(store) as _,
     };
-    let mount =
-        zest_vfs::mount(world, Arc::clone(engine), settings, &Options::default(), &Here).await.unwrap();
+    let mount = zest_vfs::mount(world, Arc::clone(engine), settings, options, &Here).await.unwrap();
     Arc::new(Rig { vfs: mount.vfs.clone(), mount, store: Arc::clone(store), engine: Arc::clone(engine) })
 }
 
