@@ -5,7 +5,7 @@ use super::recorder::Recorder;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use zest_codec::record::Way;
 use zest_codec::{Answer, Body};
@@ -85,6 +85,25 @@ impl Device {
                 Err(Errno::NODEV) => return Ok(0),
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// The number of its descriptor, which it has as long as it lives.
+    pub(super) fn number(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Records what did not pass through it.
+    pub(super) fn note(&self, way: Way, parts: &[&[u8]]) {
+        if let Some(recorder) = &self.recorder {
+            recorder.note(way, parts);
+        }
+    }
+
+    /// The same for an answer.
+    pub(super) fn note_answer(&self, answer: &Answer) {
+        if self.recorder.is_some() {
+            self.note(Way::Answer, &[&answer.to_vec()]);
         }
     }
 

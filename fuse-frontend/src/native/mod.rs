@@ -17,6 +17,7 @@ mod recorder;
 mod rig;
 mod session;
 mod terms;
+mod uring;
 #[cfg(test)]
 mod waits;
 mod wish;
@@ -26,5 +27,6 @@ pub use door::{NativeDoor, Options};
 pub use kernel::NativeKernel;
 pub use mounting::{MountPlan, Mounted};
 pub use recorder::Recorder;
-pub use session::{Handler, Reply, Session};
+pub use session::{Handler, Reply, Session, Ways};
+pub use uring::RingPlan;
 pub use wish::wish;

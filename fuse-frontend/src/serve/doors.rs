@@ -2,7 +2,7 @@
 
 use super::{Plan, explain, source};
 use crate::door::{self, Door, Kernel, capabilities};
-use crate::native::{self, Device, MountPlan, NativeDoor, Recorder};
+use crate::native::{self, Device, MountPlan, NativeDoor, Recorder, RingPlan, Ways};
 use crate::volume::Volume;
 use anyhow::Context;
 use fuser::{MountOption, Session};
@@ -18,6 +18,8 @@ pub enum DoorKind {
     /// Whichever is the best here.
     #[default]
     Auto,
+    /// Our own, over rings of io_uring, or over the kernel's device where there are none.
+    Uring,
     /// Our own, over the kernel's device.
     Dev,
     /// The portable one, of the library fuser.
@@ -82,13 +84,28 @@ pub(super) fn open_native(
         .mount()
         .map_err(|error| explain(&plan.point, &error))?;
     let device = Device::new(fd, recorder);
-    let threads = capabilities::reader_threads();
+    let ways = Ways { threads: capabilities::reader_threads(), rings: rings(plan) };
     let back = served.back();
-    let session = native::Session::begin(Arc::new(served), device, Some(mounted), &wish, threads)
+    let session = native::Session::begin(Arc::new(served), device, Some(mounted), &wish, ways)
         .map_err(|error| explain(&plan.point, &error))?;
     if locks || plan.door.told.is_some() {
         back.open(native::NativeKernel::new(session.device(), plan.door.root))
             .context("the threads that speak to the kernel can't be started")?;
     }
     Ok(session)
+}
+
+/// The rings a mount asks for.
+fn rings(plan: &Plan) -> Option<RingPlan> {
+    if plan.kind != DoorKind::Uring {
+        return None;
+    }
+    let rings = RingPlan::here(plan.options.memory.total);
+    match &rings {
+        Some(rings) => tracing::debug!("{rings:?}: {} MiB at most", rings.bytes() >> 20),
+        None => tracing::warn!(
+            "all requests come over the device: --memory is too little for a ring for each processor, or there are gaps between processors"
+        ),
+    }
+    rings
 }

@@ -7,7 +7,7 @@ mod peer;
 pub use outside::Gate;
 pub use peer::{Peer, root};
 
-use super::{Device, NativeDoor, Options, Session, wish};
+use super::{Device, NativeDoor, Options, Session, Ways, wish};
 use crate::door::{Door, DoorOptions};
 use outside::Records;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -65,7 +65,8 @@ impl Volume {
         let (ours, kernels) = pair();
         let peer = Peer::begin(kernels);
         let wish = wish(false, false, locks, true);
-        let session = Session::begin(Arc::new(served), Device::new(ours, None), None, &wish, 1).unwrap();
+        let ways = Ways { threads: 1, rings: None };
+        let session = Session::begin(Arc::new(served), Device::new(ours, None), None, &wish, ways).unwrap();
         std::thread::spawn(move || session.run());
         peer.agreed()
     }
