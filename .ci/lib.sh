@@ -132,7 +132,7 @@ rings_offered() { grep -qsx Y /sys/module/fuse/parameters/enable_uring; }
 # A mount that was to get rings must have them: PID.
 through_rings() {
   [ "${DOOR:-}" = uring ] || return 0
-  cat /proc/"$1"/task/*/comm 2>/dev/null | grep -qx zest-ring-0 || fail "no rings: $(tail -n 3 "$SCRATCH/server.log")"
+  grep -qsx zest-ring-0 /proc/"$1"/task/*/comm || fail "no rings: $(tail -n 3 "$SCRATCH/server.log")"
 }
 
 # Serves the volume at MNT and waits until it is there. Options go to `mount`.

@@ -71,6 +71,7 @@ impl Device {
 
     /// Waits for a request and reads it. 0 when there will be none any more.
     pub(super) fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+        let mut broken_off = false;
         loop {
             match rustix::io::read(&self.fd, &mut *room) {
                 Ok(len) => {
@@ -79,11 +80,11 @@ impl Device {
                     }
                     return Ok(len);
                 }
-                // A request that was taken back while it was being read.
-                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-                // Unmounted.
-                Err(Errno::NODEV) => return Ok(0),
-                Err(error) => return Err(error.into()),
+                Err(error) => match after(error, &mut broken_off) {
+                    After::Again => {}
+                    After::Over => return Ok(0),
+                    After::Dead => return Err(error.into()),
+                },
             }
         }
     }
@@ -149,6 +150,27 @@ impl Device {
     }
 }
 
+/// What an error of a read means.
+#[derive(Debug, PartialEq, Eq)]
+enum After {
+    Again,
+    Over,
+    Dead,
+}
+
+/// `broken_off`: a read was broken off before. The unmount does that to a read that has just found a request, and only to
+/// that one; a connection that was aborted does it to each.
+fn after(error: Errno, broken_off: &mut bool) -> After {
+    match error {
+        // A request that was taken back while it was being read.
+        Errno::NOENT | Errno::INTR | Errno::AGAIN => After::Again,
+        Errno::CONNABORTED if !std::mem::replace(broken_off, true) => After::Again,
+        // Unmounted.
+        Errno::NODEV => After::Over,
+        _ => After::Dead,
+    }
+}
+
 /// Whether a descriptor's connection is over.
 pub(super) fn is_cut(fd: &impl AsFd) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -157,5 +179,20 @@ pub(super) fn is_cut(fd: &impl AsFd) -> bool {
     match poll(&mut look, Some(&at_once)) {
         Ok(_) => look.iter().any(|seen| seen.revents().contains(PollFlags::ERR)),
         Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unmount_in_the_middle_of_a_read_is_an_unmount() {
+        let mut broken_off = false;
+        assert_eq!(after(Errno::INTR, &mut broken_off), After::Again);
+        assert_eq!(after(Errno::CONNABORTED, &mut broken_off), After::Again);
+        assert_eq!(after(Errno::NODEV, &mut broken_off), After::Over);
+        assert_eq!(after(Errno::CONNABORTED, &mut broken_off), After::Dead);
+        assert_eq!(after(Errno::FAULT, &mut false), After::Dead);
     }
 }

@@ -7,6 +7,8 @@ mod alike;
 mod buffer;
 mod device;
 mod door;
+#[cfg(test)]
+mod fallback;
 mod kernel;
 mod mounting;
 mod pending;

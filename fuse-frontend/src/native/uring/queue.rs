@@ -159,6 +159,7 @@ impl Queue {
         if self.tally.remind(!self.sent.is_empty()) {
             self.reminders += 1;
             let unique = OURS | u64::from(self.number) << 40 | (self.reminders << 1 & 0xff_ffff_ffff);
+            tracing::trace!("reminder {} of queue {}", self.reminders, self.number);
             let reminder = Notification::Retrieve { unique, ino: Ino::ROOT, offset: 0, size: 0 };
             if let Err(error) = self.device.notify(&reminder) {
                 tracing::debug!("the kernel can't be reminded of requests: {error}");
@@ -246,8 +247,12 @@ impl Queue {
         }
         let (turn, turns) = (self.turn, &self.turns);
         let idle = self.sent.iter().any(|place| turns.get(*place as usize).is_some_and(|last| *last != turn));
-        self.sent.clear();
-        self.tally.settled(idle);
+        // What was not handed over yet says nothing.
+        let handed_over = self.ring.submission().is_empty();
+        if handed_over {
+            self.sent.clear();
+        }
+        self.tally.settled(idle && handed_over);
     }
 }
 

@@ -208,6 +208,11 @@ mod tests {
         slots
     }
 
+    fn with_body(mut answer: Answer, body: Body) -> Answer {
+        answer.body = body;
+        answer
+    }
+
     #[test]
     fn requests_are_put_together_and_answers_taken_apart() {
         let mut slots = slots(3);
@@ -229,7 +234,7 @@ mod tests {
                 assert_eq!(decode(came.bytes.unwrap(), Dialect::default()).unwrap().operation, operation);
                 assert!(slots.is_taken(place));
                 let pieces = Body::Pieces(vec![Bytes::from_static(b"ab"), Bytes::from_static(b"c")]);
-                let answer = Answer { body: pieces, ..Answer::with(6, &9u64) };
+                let answer = with_body(Answer::with(6, &9u64), pieces);
                 assert_eq!(slots.answer(place, &answer), Some(6));
                 let (head, payload) = slots.parts(place).unwrap();
                 assert_eq!(head[8..16], 6u64.to_ne_bytes());
@@ -252,7 +257,7 @@ mod tests {
             head[ring_head::ENTRY..ring_head::SIZE].copy_from_slice(entry.as_bytes());
             let came = slots.request(1).unwrap();
             assert_eq!((came.unique, came.bytes), (8, None), "{len} {payload_sz}");
-            let long = Answer { body: Body::Bytes(vec![0; ROOM as usize + 1]), ..refuse(8, 5) };
+            let long = with_body(refuse(8, 5), Body::Bytes(vec![0; ROOM as usize + 1]));
             assert_eq!(slots.answer(1, &long), None, "longer than its place");
             assert_eq!(slots.answer(1, &refuse(8, 5)), Some(8));
         }
@@ -266,7 +271,7 @@ mod tests {
         for place in 0..3 {
             arrive(&mut slots, place, &bytes, 0, 4);
             slots.request(place).unwrap();
-            let long = Answer { body: Body::Bytes(vec![5; ROOM as usize]), ..refuse(4, 0) };
+            let long = with_body(refuse(4, 0), Body::Bytes(vec![5; ROOM as usize]));
             slots.answer(place, &long).unwrap();
         }
         arrive(&mut slots, 0, &bytes, 0, 4);

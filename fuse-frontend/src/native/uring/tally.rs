@@ -3,8 +3,9 @@
 //!
 //! A request without a free place waits in the kernel until another one is answered, and a place whose request waits
 //! for long is not free. So there are always some more places than requests that wait. But places that are added take
-//! nothing from those the kernel has put aside: only an answer does. Where nothing is left to be answered, a request
-//! that we cause ourselves is.
+//! nothing from those the kernel has put aside: only an answer does. And what is aside can't be seen: not even all
+//! requests that have a place are shown at once. So whenever places were added, something may be aside, until an answer
+//! after that has left its place empty. Where nothing is left to be answered, a request that we cause ourselves is.
 
 /// The places of a queue.
 #[derive(Clone, Copy, Debug)]
@@ -13,13 +14,16 @@ pub struct Tally {
     most: usize,
     total: usize,
     inside: usize,
+    /// The kernel may have put requests aside.
     aside: bool,
+    /// Places were added since the last call.
+    fresh: bool,
 }
 
 impl Tally {
     /// None yet. `depth` of them shall be more than requests wait, and there may be `most`.
     pub fn new(depth: usize, most: usize) -> Tally {
-        Tally { depth, most, total: 0, inside: 0, aside: false }
+        Tally { depth, most, total: 0, inside: 0, aside: false, fresh: false }
     }
 
     /// Places there are.
@@ -34,6 +38,8 @@ impl Tally {
 
     /// Places were added.
     pub fn added(&mut self, places: usize) {
+        self.fresh = self.total > 0;
+        self.aside |= self.fresh;
         self.total += places;
     }
 
@@ -61,7 +67,8 @@ impl Tally {
     /// All that came with one call is counted. `idle`: a place that was given back to the kernel stayed empty, so
     /// nothing had been put aside then.
     pub fn settled(&mut self, idle: bool) {
-        self.aside = (self.aside && !idle) || self.inside >= self.total;
+        let empty = idle && !std::mem::take(&mut self.fresh);
+        self.aside = (self.aside && !empty) || self.inside >= self.total;
     }
 
     /// How many places to add now.
@@ -82,21 +89,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The kernel's side: free places, requests put aside.
+    /// The kernel's side: free places, places whose requests it has not shown yet, requests put aside.
     struct Kernel {
         free: usize,
+        hidden: usize,
         aside: usize,
     }
 
+    /// Requests shown with one call.
+    const SHOWN: usize = 20;
+
     impl Kernel {
-        fn request(&mut self) -> bool {
-            let taken = self.free > 0;
-            if taken {
-                self.free -= 1
+        fn request(&mut self) {
+            if self.free > 0 {
+                self.free -= 1;
+                self.hidden += 1;
             } else {
-                self.aside += 1
+                self.aside += 1;
             }
-            taken
+        }
+
+        fn show(&mut self) -> usize {
+            let shown = self.hidden.min(SHOWN);
+            self.hidden -= shown;
+            shown
         }
 
         /// Whether the place got the next request.
@@ -112,25 +128,28 @@ mod tests {
     }
 
     /// Serves until nothing moves any more; every request waits, but those of our own.
-    fn until_still(kernel: &mut Kernel, tally: &mut Tally, mut came: usize) {
+    fn until_still(kernel: &mut Kernel, tally: &mut Tally) {
+        let mut ours = 0usize;
         for _ in 0..10_000 {
-            (0..came).for_each(|_| tally.came());
-            came = 0;
-            tally.settled(false);
+            // What was shown last is handled: a reminder is answered, the rest waits.
+            let answers = ours;
+            let next = (0..answers).filter(|_| kernel.answered()).count();
+            (0..answers).for_each(|_| tally.went());
+            ours = 0;
             let more = tally.wanted();
             tally.added(more);
             kernel.free += more;
-            if !tally.remind(false) {
-                return;
+            let remind = tally.remind(answers > 0);
+            let took_place = remind && kernel.free > 0;
+            if took_place {
+                kernel.free -= 1;
+                ours = 1;
             }
-            assert!(kernel.request(), "a reminder finds a place");
-            tally.came();
-            tally.settled(false);
-            tally.went();
-            let next = kernel.answered();
-            came = usize::from(next);
-            if !next {
-                tally.settled(true);
+            let shown = kernel.show() + next + ours;
+            (0..shown).for_each(|_| tally.came());
+            tally.settled(next < answers);
+            if shown + answers + more == 0 {
+                return;
             }
         }
         panic!("it goes on for ever");
@@ -141,12 +160,12 @@ mod tests {
         #[test]
         fn nothing_stays_aside(depth in 1usize..40, bursts in prop::collection::vec(1usize..200, 1..6)) {
             let mut tally = Tally::new(depth, 4096);
-            let mut kernel = Kernel { free: depth, aside: 0 };
+            let mut kernel = Kernel { free: depth, hidden: 0, aside: 0 };
             tally.added(depth);
             for burst in bursts {
-                let came = (0..burst).filter(|_| kernel.request()).count();
-                until_still(&mut kernel, &mut tally, came);
-                prop_assert_eq!(kernel.aside, 0);
+                (0..burst).for_each(|_| kernel.request());
+                until_still(&mut kernel, &mut tally);
+                prop_assert_eq!((kernel.aside, kernel.hidden), (0, 0));
                 prop_assert!(kernel.free > 0 && tally.total() <= 4096);
             }
         }
@@ -168,6 +187,14 @@ mod tests {
         assert_eq!((tally.remind(true), tally.remind(false)), (false, true));
         tally.settled(true);
         assert!(!tally.remind(false), "nothing was aside");
+        let mut grows = Tally::new(4, 6);
+        grows.added(4);
+        assert!(!grows.remind(false), "the first ones");
+        (0..3).for_each(|_| grows.came());
+        grows.added(grows.wanted());
+        grows.went();
+        grows.settled(true);
+        assert!(grows.remind(false), "an answer that came before the new places says nothing of later");
         tally.lost();
         assert_eq!((tally.total(), tally.wanted()), (5, 0));
     }
