@@ -67,7 +67,8 @@ impl Tally {
     /// All that came with one call is counted. `idle`: a place that was given back to the kernel stayed empty, so
     /// nothing had been put aside then.
     pub fn settled(&mut self, idle: bool) {
-        let empty = idle && !std::mem::take(&mut self.fresh);
+        let fresh = std::mem::take(&mut self.fresh);
+        let empty = idle && !fresh;
         self.aside = (self.aside && !empty) || self.inside >= self.total;
     }
 
