@@ -24,6 +24,8 @@ const COMMANDS: u32 = 64;
 const BELL: u64 = u64::MAX;
 /// Numbers of our own requests; the kernel's begin at the other end.
 const OURS: u64 = 1 << 62;
+/// Files tried for one of them.
+const REMINDERS: usize = 16;
 /// Where an entry of the library has the number of vectors.
 const LEN: usize = 24;
 
@@ -157,12 +159,19 @@ impl Queue {
             self.tally.enough();
         }
         if self.tally.remind(!self.sent.is_empty()) {
+            self.remind();
+        }
+    }
+
+    /// Causes a request in this queue: the kernel is asked for no bytes of a file. It must be one that it has, and no
+    /// directory; what is waited for here is likely to be one.
+    fn remind(&mut self) {
+        for file in self.slots.files_waited_for().into_iter().take(REMINDERS) {
             self.reminders += 1;
             let unique = OURS | u64::from(self.number) << 40 | (self.reminders << 1 & 0xff_ffff_ffff);
-            tracing::trace!("reminder {} of queue {}", self.reminders, self.number);
-            let reminder = Notification::Retrieve { unique, ino: Ino::ROOT, offset: 0, size: 0 };
-            if let Err(error) = self.device.notify(&reminder) {
-                tracing::debug!("the kernel can't be reminded of requests: {error}");
+            match self.device.notify(&Notification::Retrieve { unique, ino: Ino(file), offset: 0, size: 0 }) {
+                Ok(()) => return tracing::trace!("reminder {} of queue {}", self.reminders, self.number),
+                Err(error) => tracing::debug!("no reminder by way of node {file}: {error}"),
             }
         }
     }

@@ -10,7 +10,7 @@ use memmap2::{MmapMut, MmapOptions, UncheckedAdvice};
 use std::io;
 use zerocopy::{FromBytes, IntoBytes};
 use zest_codec::abi::{InHeader, OutHeader, RingEntry, ring_head};
-use zest_codec::{Answer, Body};
+use zest_codec::{Answer, Body, Opcode};
 
 /// Bytes of a payload that a place keeps when there are more places than usual.
 const KEPT: usize = 64 << 10;
@@ -27,6 +27,8 @@ struct Chunk {
 struct Known {
     /// The number of its request, while it has one.
     request: Option<u64>,
+    /// The open file it is about, maybe a directory.
+    file: Option<u64>,
     /// Bytes of its payload that may be in memory.
     touched: usize,
 }
@@ -91,6 +93,7 @@ impl Slots {
         let len = joined(head, &header, &entry, payload.len());
         let known = self.known.get_mut(place)?;
         known.request = Some(entry.commit_id);
+        known.file = is_about_open_file(header.opcode).then_some(header.nodeid);
         known.touched = known.touched.max((entry.payload_sz as usize).min(self.room));
         let bytes = len.and_then(|len| self.whole(place, len, entry.payload_sz as usize));
         Some(Request { unique: entry.commit_id, bytes })
@@ -134,6 +137,14 @@ impl Slots {
         self.known.get(place).is_some_and(|known| known.request.is_some())
     }
 
+    /// Open files that requests wait for, each named once if its requests lie together.
+    pub fn files_waited_for(&self) -> Vec<u64> {
+        let waiting = self.known.iter().filter(|known| known.request.is_some());
+        let mut files: Vec<u64> = waiting.filter_map(|known| known.file).collect();
+        files.dedup();
+        files
+    }
+
     /// Gives back the memory of payloads nobody needs: of requests that wait, which were read, and of a place that is
     /// one of many. What is in them is not read again.
     pub fn give_back(&mut self, usual: usize) {
@@ -159,6 +170,11 @@ impl Slots {
             }
         }
     }
+}
+
+fn is_about_open_file(opcode: u32) -> bool {
+    use Opcode::{Flush, Fsync, Read, SetLk, SetLkW, Write};
+    Opcode::of(opcode).is_some_and(|opcode| matches!(opcode, Read | Write | Flush | Fsync | SetLk | SetLkW))
 }
 
 fn part<T: FromBytes>(head: &[u8], at: usize) -> Option<T> {
@@ -279,6 +295,14 @@ mod tests {
         slots.give_back(2);
         let first: Vec<u8> = (0..3).map(|place| slots.parts(place).unwrap().1[9]).collect();
         assert_eq!(first, [0, 5, 0], "the waiting one's, and that of one too many");
+        assert!(slots.files_waited_for().is_empty(), "it waits for no file");
+        let read = Operation::Read(Default::default());
+        let bytes = request(&Origin { nodeid: 7, ..Origin::default() }, &read, Dialect::default());
+        for place in 1..3 {
+            arrive(&mut slots, place, &bytes, 40, 4);
+            slots.request(place).unwrap();
+        }
+        assert_eq!(slots.files_waited_for(), [7]);
         assert_eq!(slots.answer(0, &refuse(4, 5)), Some(4));
     }
 }

@@ -38,7 +38,7 @@ impl Tally {
 
     /// Places were added.
     pub fn added(&mut self, places: usize) {
-        self.fresh = self.total > 0;
+        self.fresh |= self.total > 0 && places > 0;
         self.aside |= self.fresh;
         self.total += places;
     }
