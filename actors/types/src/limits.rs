@@ -249,7 +249,7 @@ const _: () = {
     assert!((BLOCK_SIZE_RANGE.0 as usize).is_multiple_of(PAGE_SIZE));
     assert!(BLOCK_SIZE_RANGE.0.is_multiple_of(PART_SIZE) && BLOCK_SIZE_RANGE.0 / PART_SIZE >= PART_SHARE);
     assert!(FETCHING >= BLOCK_SIZE_RANGE.1 as u64);
-    assert!(RING_ROOM_MIN as usize >= XATTR_VALUE_MAX + NAME_MAX + 1 && RING_ROOM_MIN <= MAX_IO);
+    assert!(RING_ROOM_MIN as usize > XATTR_VALUE_MAX + NAME_MAX && RING_ROOM_MIN <= MAX_IO);
     assert!(RING_DEPTH_MIN <= RING_DEPTH && RING_DEPTH < RING_PLACES);
     assert!(FILE_MAX / CHUNK_SIZE <= 1 << 31);
     assert!(WRITE_BUDGET_MIN >= MAX_IO as u64 + 4 * PAGE_SIZE as u64 && WRITE_BUDGET_MIN <= WRITE_BUDGET);

@@ -125,7 +125,10 @@ fn live<H: Handler>(
         .and_then(|number| Queue::new(number, plan, device, mailbox));
     let mut queue = match made {
         Ok(queue) => queue,
-        Err(error) => return Ok(drop(tell.send(Err(error)))),
+        Err(error) => {
+            let _heard = tell.send(Err(error));
+            return Ok(());
+        }
     };
     let _heard = tell.send(Ok(()));
     let Ok(Word::Begin(dialect)) = told.recv() else { return Ok(()) };
