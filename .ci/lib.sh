@@ -2,7 +2,7 @@
 #
 # FS says what is tested: `zest` (default, the program named by ZEST), `juicefs` or `dir` (a plain folder). The last
 # two prove the suites themselves: what fails on a plain folder is a fault of the suite, not of ZestFS.
-# DOOR chooses the door of `zest`: auto, dev or fuser. ALONE=1: one process serves, for suites that kill or measure it.
+# DOOR chooses the door of `zest`: auto, uring, dev or fuser. ALONE=1: one process serves, for suites that kill or measure it.
 # META_URL puts the records of `zest` on a server that runs already, instead of into a folder.
 # Every server is started here, on a free loopback port or in the scratch folder, and ended by its process id, also
 # when a suite fails. KEEP=1 leaves the scratch folder for a look.
@@ -126,6 +126,15 @@ fs_command() {
   esac
 }
 
+# Whether the kernel has rings of io_uring for FUSE; who asks for them elsewhere gets the device, and proves nothing.
+rings_offered() { grep -qsx Y /sys/module/fuse/parameters/enable_uring; }
+
+# A mount that was to get rings must have them: PID.
+through_rings() {
+  [ "${DOOR:-}" = uring ] || return 0
+  grep -qsx zest-ring-0 /proc/"$1"/task/*/comm || fail "no rings: $(tail -n 3 "$SCRATCH/server.log")"
+}
+
 # Serves the volume at MNT and waits until it is there. Options go to `mount`.
 fs_mount() {
   [ "$FS" != dir ] || return 0
@@ -135,7 +144,10 @@ fs_mount() {
   "${SERVE[@]}" "$@" >>"$SCRATCH/server.log" 2>&1 </dev/null &
   FS_PID=$!
   for _ in $(seq 300); do
-    if is_mounted "$MNT" && [ "$(stat -c %i "$MNT" 2>/dev/null)" = 1 ]; then return 0; fi
+    if is_mounted "$MNT" && [ "$(stat -c %i "$MNT" 2>/dev/null)" = 1 ]; then
+      [ "$FS" != zest ] || through_rings "$FS_PID"
+      return 0
+    fi
     kill -0 "$FS_PID" 2>/dev/null || fail "the mount ended before it was ready: ${SERVE[*]} $*"
     sleep 0.1
   done

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # File locks of both kinds through our own door: inside one mount, between two mounts of one volume on a real Redis, and
 # beside JuiceFS, whose part is skipped aloud without juicefs. STEPS of each of four processes at one counter. Everything lies in memory: locks are what is looked at, not the disk.
+export DOOR=${DOOR:-dev}
 [ ! -w /dev/shm ] || SCRATCH_BASE=${SCRATCH_BASE:-/dev/shm}
 source "$(dirname "$0")/../lib.sh"
 only_zest
@@ -13,7 +14,7 @@ URL=redis://127.0.0.1:$REDIS_PORT/1
   fail "format: $(tail -n 3 "$SCRATCH/format.log")"
 
 # zest_mount POINT OPTIONS...: mounts it; its process is SERVED.
-zest_mount() { zest_serve "$URL" "$1" --door dev --heartbeat 1 "${@:2}"; }
+zest_mount() { zest_serve "$URL" "$1" --door "$DOOR" --heartbeat 1 "${@:2}" && through_rings "$SERVED"; }
 
 judge() { python3 "$REPO/.ci/suite/doorlocks.py" "$@"; }
 actor() { python3 "$REPO/.ci/suite/locks.py"; }

@@ -1,6 +1,6 @@
 //! The do-nothing server of `nothing`, behind our own door: one file of 1 GiB in memory, with the threads and the
 //! agreements of a real mount. What kernel and transport cost, and so the yardstick for `--door dev`.
-//! `nothing_native MOUNTPOINT` serves `MOUNTPOINT/data` until it is unmounted.
+//! `nothing_native MOUNTPOINT [uring]` serves `MOUNTPOINT/data` until it is unmounted, over rings if that is said.
 // A yardstick is outside of everything that decides.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -12,13 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use zest_codec::{Incoming, Shape, Terms, answer, translate};
 use zest_fuse::door::capabilities;
-use zest_fuse::native::{Device, Handler, MountPlan, Reply, Session, wish};
+use zest_fuse::native::{Device, Handler, MountPlan, Reply, RingPlan, Session, Ways, wish};
 use zest_types::{Attr, Errno, FileType, Handle, Ino, Name, Request, Response, ServeResult, Time};
 
 /// Bytes of the file.
 const SIZE: usize = 1 << 30;
 /// The file.
 const FILE: Ino = Ino(2);
+/// The memory of a large mount, of which rings have their share.
+const MEMORY: u64 = 4 << 30;
 
 struct Nothing {
     data: Bytes,
@@ -76,27 +78,29 @@ impl Handler for Nothing {
             Err(errno) => (Err(errno), Shape::Done),
         };
         match answer(reply.unique(), shape, result, &Hour) {
-            Ok(answer) => reply.send(&answer),
+            Ok(answer) => reply.send(answer),
             Err(_) => reply.refuse(Errno::EIO),
         }
     }
 }
 
-fn serve(point: &std::path::Path) -> io::Result<()> {
+fn serve(point: &std::path::Path, rings: bool) -> io::Result<()> {
     // Written, so that the pages are there.
     let data = Bytes::from(vec![0x5a; SIZE]);
     let plan = MountPlan { point, source: "nothing", allow_other: true, options: &[] };
     let (fd, mounted) = plan.mount()?;
-    let (wish, threads) = (wish(false, false, false, true), capabilities::reader_threads());
-    Session::begin(Arc::new(Nothing { data }), Device::new(fd, None), Some(mounted), &wish, threads)?.run()
+    let rings = if rings { RingPlan::here(MEMORY) } else { None };
+    let (wish, ways) =
+        (wish(false, false, false, true), Ways { threads: capabilities::reader_threads(), rings });
+    Session::begin(Arc::new(Nothing { data }), Device::new(fd, None), Some(mounted), &wish, ways)?.run()
 }
 
 fn main() -> ExitCode {
     let Some(point) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("usage: nothing_native MOUNTPOINT");
+        eprintln!("usage: nothing_native MOUNTPOINT [uring]");
         return ExitCode::FAILURE;
     };
-    match serve(&point) {
+    match serve(&point, std::env::args_os().nth(2).is_some_and(|way| way == "uring")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("nothing_native: {}: {error}", point.display());

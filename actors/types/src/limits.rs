@@ -26,6 +26,16 @@ pub const INTERRUPT_LOOK_MS: u64 = 100;
 pub const PAGE_SIZE: usize = 64 << 10;
 /// Largest request of the kernel, bytes.
 pub const MAX_IO: u32 = 1 << 20;
+/// Places of a ring for requests, beside those whose requests wait; with little memory fewer.
+pub const RING_DEPTH: usize = 32;
+/// With fewer there is no ring.
+pub const RING_DEPTH_MIN: usize = 4;
+/// Places of a ring, with those whose requests wait; requests beyond that wait in the kernel.
+pub const RING_PLACES: usize = 4096;
+/// Smallest payload of a place, bytes: the longest attribute with its name must fit.
+pub const RING_ROOM_MIN: u32 = 128 << 10;
+/// One in this many bytes of a mount's memory is for its rings.
+pub const RING_SHARE: u64 = 16;
 /// Inode numbers and slice numbers taken from the engine at once.
 pub const INO_BATCH: u64 = 1024;
 /// See [`INO_BATCH`].
@@ -267,6 +277,8 @@ const _: () = {
     assert!((BLOCK_SIZE_RANGE.0 as usize).is_multiple_of(PAGE_SIZE));
     assert!(BLOCK_SIZE_RANGE.0.is_multiple_of(PART_SIZE) && BLOCK_SIZE_RANGE.0 / PART_SIZE >= PART_SHARE);
     assert!(FETCHING >= BLOCK_SIZE_RANGE.1 as u64);
+    assert!(RING_ROOM_MIN as usize > XATTR_VALUE_MAX + NAME_MAX && RING_ROOM_MIN <= MAX_IO);
+    assert!(RING_DEPTH_MIN <= RING_DEPTH && RING_DEPTH < RING_PLACES);
     assert!(FILE_MAX / CHUNK_SIZE <= 1 << 31);
     assert!(WRITE_BUDGET_MIN >= MAX_IO as u64 + 4 * PAGE_SIZE as u64 && WRITE_BUDGET_MIN <= WRITE_BUDGET);
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);

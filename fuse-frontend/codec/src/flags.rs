@@ -65,7 +65,7 @@ init_flags! {
     NO_EXPORT_SUPPORT = 38, no;
     HAS_RESEND = 39, yes;
     ALLOW_IDMAP = 40, no;
-    OVER_IO_URING = 41, no;
+    OVER_IO_URING = 41, yes;
     REQUEST_TIMEOUT = 42, no;
 }
 
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_would_hang_or_lose_something_is_not_honoured() {
-        for never in [InitFlags::OVER_IO_URING, InitFlags::WRITEBACK_CACHE, InitFlags::SECURITY_CTX] {
+        for never in [InitFlags::WRITEBACK_CACHE, InitFlags::SECURITY_CTX, InitFlags::SETXATTR_EXT] {
             assert!(!InitFlags::HONOURED.has(never));
         }
     }

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     const WISH: Wish = Wish {
-        flags: InitFlags::ASYNC_DIO.or(InitFlags::OVER_IO_URING).or(InitFlags::DIRECT_IO_ALLOW_MMAP),
+        flags: InitFlags::ASYNC_DIO.or(InitFlags::WRITEBACK_CACHE).or(InitFlags::DIRECT_IO_ALLOW_MMAP),
         max_write: 1 << 20,
         max_readahead: 1 << 20,
         max_background: 128,
@@ -135,7 +135,8 @@ mod tests {
         assert!(agreement.flags.has(InitFlags::DIRECT_IO_ALLOW_MMAP.or(InitFlags::INIT_EXT)));
         let told = InitFlags::joined(out.flags, out.flags2);
         assert_eq!(told.without(InitFlags::HONOURED), InitFlags::NONE);
-        assert!(!told.has(InitFlags::OVER_IO_URING));
+        assert!(!told.has(InitFlags::WRITEBACK_CACHE));
+        assert!(!told.has(InitFlags::OVER_IO_URING), "nobody wished for it");
         assert_eq!(agreement.missing, InitFlags::NONE);
     }
 

@@ -1,8 +1,8 @@
 //! What the kernel is told unasked: that its copy of something is not right any more.
 
 use crate::abi::{
-    EXPIRE_ONLY, NotifyDeleteOut, NotifyInvalEntryOut, NotifyInvalInodeOut, NotifyPruneOut, OutHeader,
-    notify_code,
+    EXPIRE_ONLY, NotifyDeleteOut, NotifyInvalEntryOut, NotifyInvalInodeOut, NotifyPruneOut,
+    NotifyRetrieveOut, OutHeader, notify_code,
 };
 use zerocopy::IntoBytes;
 use zest_types::{Ino, Name};
@@ -44,6 +44,18 @@ pub enum Notification {
     Resend,
     /// Nodes nobody uses, to be let go of.
     Prune(Vec<Ino>),
+    /// Pages the kernel has are to be sent, in a request with this number; with a length of 0 it is a request and
+    /// nothing else.
+    Retrieve {
+        /// The number of the request that comes.
+        unique: u64,
+        /// Which node.
+        ino: Ino,
+        /// From where on.
+        offset: u64,
+        /// How many bytes.
+        size: u32,
+    },
 }
 
 impl Notification {
@@ -73,6 +85,16 @@ impl Notification {
                 let part = NotifyPruneOut { count, ..NotifyPruneOut::default() };
                 let numbers: Vec<u8> = nodes.iter().flat_map(|ino| ino.0.to_ne_bytes()).collect();
                 frame(notify_code::PRUNE, part.as_bytes(), &numbers)
+            }
+            Notification::Retrieve { unique, ino, offset, size } => {
+                let part = NotifyRetrieveOut {
+                    notify_unique: *unique,
+                    nodeid: ino.0,
+                    offset: *offset,
+                    size: *size,
+                    padding: 0,
+                };
+                frame(notify_code::RETRIEVE, part.as_bytes(), &[])
             }
         }
     }
@@ -104,6 +126,7 @@ mod tests {
             (Notification::AllEntries, 16, 8),
             (Notification::Resend, 16, 7),
             (Notification::Prune(vec![Ino(1), Ino(2)]), 48, 9),
+            (Notification::Retrieve { unique: 4, ino: Ino(1), offset: 0, size: 0 }, 48, 5),
         ] {
             let bytes = told.to_vec();
             assert_eq!(bytes.len(), len);

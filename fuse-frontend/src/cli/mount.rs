@@ -110,14 +110,14 @@ pub(super) struct MountArgs {
     /// Serve the attribute security.selinux.
     #[arg(long)]
     enable_selinux: bool,
-    /// The way from the kernel: our own over /dev/fuse (dev), or the library fuser's.
+    /// The way from the kernel: our own over rings of io_uring (uring) or /dev/fuse (dev), or the library fuser's.
     #[arg(long, value_name = "DOOR", value_enum, default_value_t)]
     door: DoorKind,
     /// One process only: without the one that starts another when it dies, and that lets a newer program go on. For
     /// those who have something of their own for that.
     #[arg(long)]
     no_supervisor: bool,
-    /// Record what kernel and door say to each other into a new file, file contents included; only with --door dev.
+    /// Record what kernel and door say to each other into a new file, file contents included; only with our own door.
     #[arg(long, value_name = "FILE", hide = true)]
     record: Option<PathBuf>,
     #[command(flatten)]

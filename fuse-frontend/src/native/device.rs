@@ -5,7 +5,7 @@ use super::recorder::Recorder;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use zest_codec::record::Way;
 use zest_codec::{Answer, Body};
@@ -77,6 +77,7 @@ impl Device {
 
     /// Waits for a request and reads it. 0 when there will be none any more.
     pub(super) fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+        let mut broken_off = false;
         loop {
             match rustix::io::read(&self.fd, &mut *room) {
                 Ok(len) => {
@@ -85,12 +86,31 @@ impl Device {
                     }
                     return Ok(len);
                 }
-                // A request that was taken back while it was being read.
-                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-                // Unmounted.
-                Err(Errno::NODEV) => return Ok(0),
-                Err(error) => return Err(error.into()),
+                Err(error) => match after(error, &mut broken_off) {
+                    After::Again => {}
+                    After::Over => return Ok(0),
+                    After::Dead => return Err(error.into()),
+                },
             }
+        }
+    }
+
+    /// The number of its descriptor, which it has as long as it lives.
+    pub(super) fn number(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Records what did not pass through it.
+    pub(super) fn note(&self, way: Way, parts: &[&[u8]]) {
+        if let Some(recorder) = &self.recorder {
+            recorder.note(way, parts);
+        }
+    }
+
+    /// The same for an answer.
+    pub(super) fn note_answer(&self, answer: &Answer) {
+        if self.recorder.is_some() {
+            self.note(Way::Answer, &[&answer.to_vec()]);
         }
     }
 
@@ -136,6 +156,27 @@ impl Device {
     }
 }
 
+/// What an error of a read means.
+#[derive(Debug, PartialEq, Eq)]
+enum After {
+    Again,
+    Over,
+    Dead,
+}
+
+/// `broken_off`: a read was broken off before. The unmount does that to a read that has just found a request, and only to
+/// that one; a connection that was aborted does it to each.
+fn after(error: Errno, broken_off: &mut bool) -> After {
+    match error {
+        // A request that was taken back while it was being read.
+        Errno::NOENT | Errno::INTR | Errno::AGAIN => After::Again,
+        Errno::CONNABORTED if !std::mem::replace(broken_off, true) => After::Again,
+        // Unmounted.
+        Errno::NODEV => After::Over,
+        _ => After::Dead,
+    }
+}
+
 /// Whether a descriptor's connection is over.
 pub fn is_cut(fd: &impl AsFd) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -144,5 +185,20 @@ pub fn is_cut(fd: &impl AsFd) -> bool {
     match poll(&mut look, Some(&at_once)) {
         Ok(_) => look.iter().any(|seen| seen.revents().contains(PollFlags::ERR)),
         Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unmount_in_the_middle_of_a_read_is_an_unmount() {
+        let mut broken_off = false;
+        assert_eq!(after(Errno::INTR, &mut broken_off), After::Again);
+        assert_eq!(after(Errno::CONNABORTED, &mut broken_off), After::Again);
+        assert_eq!(after(Errno::NODEV, &mut broken_off), After::Over);
+        assert_eq!(after(Errno::CONNABORTED, &mut broken_off), After::Dead);
+        assert_eq!(after(Errno::FAULT, &mut false), After::Dead);
     }
 }

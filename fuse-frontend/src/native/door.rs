@@ -251,7 +251,7 @@ fn send(reply: Reply, shape: Shape, result: ServeResult, terms: &AnswerTerms) {
         log_errno(name, *errno);
     }
     match answer(reply.unique(), shape, result, terms) {
-        Ok(answer) => reply.send(&answer),
+        Ok(answer) => reply.send(answer),
         Err(_) => {
             tracing::error!("{name}: what was answered is no answer to this request");
             reply.refuse(Errno::EIO);

@@ -8,6 +8,8 @@ mod alike;
 mod buffer;
 mod device;
 mod door;
+#[cfg(test)]
+mod fallback;
 mod kernel;
 mod mounting;
 mod parking;
@@ -19,6 +21,7 @@ mod recorder;
 mod rig;
 mod session;
 mod terms;
+mod uring;
 #[cfg(test)]
 mod waits;
 mod wish;
@@ -29,5 +32,6 @@ pub use kernel::NativeKernel;
 pub use mounting::{MountPlan, Mounted};
 pub use parking::Parking;
 pub use recorder::Recorder;
-pub use session::{Handler, Reply, Session};
+pub use session::{Handler, Reply, Session, Ways};
+pub use uring::RingPlan;
 pub use wish::wish;

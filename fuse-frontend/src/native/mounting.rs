@@ -2,6 +2,7 @@
 //! may not mount themselves. Unmounts at the end if nobody else has.
 
 use super::device::{Device, is_cut};
+use super::uring::Cut;
 use crate::mount_point;
 use fuser::MountOption;
 use rustix::fs::Mode;
@@ -14,6 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 /// The kind of file system, as mount tables show it.
 const KIND: &str = "fuse.zest";
@@ -51,6 +53,20 @@ impl Mounted {
     /// A mount that was made before, by another process.
     pub fn before(point: &Path, device: BorrowedFd<'_>) -> io::Result<Mounted> {
         Ok(Mounted { point: point.to_owned(), device: device.try_clone_to_owned()? })
+    }
+
+    /// What ends the mount at once, whoever uses it.
+    pub(super) fn cut(&self) -> Cut {
+        let (point, device) = (self.point.clone(), self.device.try_clone());
+        Arc::new(move || {
+            if device.as_ref().is_ok_and(is_cut) {
+                return;
+            }
+            let flags = rustix::mount::UnmountFlags::FORCE | rustix::mount::UnmountFlags::DETACH;
+            if let Err(error) = rustix::mount::unmount(&*point, flags) {
+                tracing::error!("the mount at {} can't be ended: {error}", point.display());
+            }
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Plan, explain, source};
 use crate::door::{self, Door, Kernel, capabilities};
-use crate::native::{self, Device, MountPlan, NativeDoor, Recorder};
+use crate::native::{self, Device, MountPlan, NativeDoor, Recorder, RingPlan, Ways};
 use crate::volume::Volume;
 use anyhow::Context;
 use fuser::{MountOption, Session};
@@ -18,6 +18,8 @@ pub enum DoorKind {
     /// Whichever is the best here.
     #[default]
     Auto,
+    /// Our own, over rings of io_uring, or over the kernel's device where there are none.
+    Uring,
     /// Our own, over the kernel's device.
     Dev,
     /// The portable one, of the library fuser.
@@ -92,8 +94,9 @@ pub(super) fn open_native(
             let (fd, mounted) = MountPlan { point, source, allow_other, options }
                 .mount()
                 .map_err(|error| explain(point, &error))?;
-            let (device, threads) = (Device::new(fd, recorder), capabilities::reader_threads());
-            native::Session::begin(served, device, Some(mounted), &wish, threads)
+            let device = Device::new(fd, recorder);
+            let ways = Ways { threads: capabilities::reader_threads(), rings: rings(plan) };
+            native::Session::begin(served, device, Some(mounted), &wish, ways)
                 .map_err(|error| explain(point, &error))?
         }
     };
@@ -109,4 +112,19 @@ pub(super) fn open_native(
             .context("the threads that speak to the kernel can't be started")?;
     }
     Ok(session)
+}
+
+/// The rings a mount asks for.
+fn rings(plan: &Plan) -> Option<RingPlan> {
+    if plan.kind != DoorKind::Uring {
+        return None;
+    }
+    let rings = RingPlan::here(plan.options.memory.total);
+    match &rings {
+        Some(rings) => tracing::debug!("{rings:?}: {} MiB at most", rings.bytes() >> 20),
+        None => tracing::warn!(
+            "all requests come over the device: --memory is too little for a ring for each processor, or there are gaps between processors"
+        ),
+    }
+    rings
 }

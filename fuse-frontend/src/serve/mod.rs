@@ -221,7 +221,9 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     let (events, heard) = mpsc::channel();
     ending::catch_signals(events.clone())?;
     let session = match plan.kind {
-        DoorKind::Dev => doors::open_native(&mount, &volume, &mut plan).map(OpenDoor::Native),
+        DoorKind::Uring | DoorKind::Dev => {
+            doors::open_native(&mount, &volume, &mut plan).map(OpenDoor::Native)
+        }
         DoorKind::Auto | DoorKind::Fuser => {
             open_door(&mount, &volume, &plan).map(Box::new).map(OpenDoor::Fuser)
         }

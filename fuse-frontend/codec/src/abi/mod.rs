@@ -5,10 +5,12 @@
 mod notify;
 mod reply;
 mod request;
+mod ring;
 
 pub use notify::*;
 pub use reply::*;
 pub use request::*;
+pub use ring::*;
 
 /// Major version of the interface.
 pub const MAJOR: u32 = 7;
@@ -54,7 +56,7 @@ mod tests {
             OutHeader 16 Attr 88 EntryOut 128 AttrOut 104 OpenOut 16 WriteOut 8 StatfsOut 80 GetxattrOut 8 LkOut 24
             InitOut 64 BmapOut 8 IoctlOut 16 PollOut 8 LseekOut 8 CopyFileRangeOut 8 Dirent 24 Statx 256 StatxOut 288
             NotifyPollOut 8 NotifyInvalInodeOut 24 NotifyInvalEntryOut 16 NotifyDeleteOut 24 NotifyStoreOut 24
-            NotifyRetrieveOut 32 NotifyPruneOut 16
+            NotifyRetrieveOut 32 NotifyPruneOut 16 RingEntry 32 RingCommand 24
         }
     }
 }

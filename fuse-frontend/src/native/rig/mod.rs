@@ -7,13 +7,14 @@ mod peer;
 pub use outside::Gate;
 pub use peer::{Peer, root};
 
-use super::{Device, NativeDoor, Options, Session, wish};
+use super::{Device, NativeDoor, Options, RingPlan, Session, Ways, wish};
 use crate::door::{Door, DoorOptions};
 use outside::Records;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use tokio::sync::oneshot;
+use zest_codec::abi::InitOut;
 use zest_data::Shares;
 use zest_engines::MemoryEngine;
 use zest_metadata::{Engine, format};
@@ -65,9 +66,22 @@ impl Volume {
         let (ours, kernels) = pair();
         let peer = Peer::begin(kernels);
         let wish = wish(false, false, locks, true);
-        let session = Session::begin(Arc::new(served), Device::new(ours, None), None, &wish, 1).unwrap();
+        let ways = Ways { threads: 1, rings: None };
+        let session = Session::begin(Arc::new(served), Device::new(ours, None), None, &wish, ways).unwrap();
         std::thread::spawn(move || session.run());
         peer.agreed()
+    }
+
+    /// Our own door, which was told of rings, at a kernel that says so much of them; and what was agreed on.
+    pub fn with_rings(&self, rings: RingPlan, flags2: u32) -> (Peer, InitOut) {
+        let options = Options { door: DoorOptions::default(), locks: false };
+        let served = NativeDoor::new(self.vfs.clone(), options).unwrap();
+        let (ours, kernels) = pair();
+        let peer = Peer::offering(kernels, flags2);
+        let (wish, ways) = (wish(false, false, false, true), Ways { threads: 1, rings: Some(rings) });
+        let session = Session::begin(Arc::new(served), Device::new(ours, None), None, &wish, ways).unwrap();
+        std::thread::spawn(move || session.run());
+        peer.agreement()
     }
 
     /// The library's.

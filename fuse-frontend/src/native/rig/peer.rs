@@ -4,7 +4,7 @@ use rustix::net::sockopt;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use zest_codec::abi::{InHeader, InitIn, MAJOR, MINOR};
+use zest_codec::abi::{InHeader, InitIn, InitOut, MAJOR, MINOR};
 use zest_codec::kernel::{Origin, Told, request, told};
 use zest_codec::{Dialect, Opcode, Operation};
 
@@ -29,19 +29,31 @@ pub fn root(nodeid: u64) -> Origin {
 impl Peer {
     /// Says which version it speaks, and that it can do everything.
     pub(super) fn begin(socket: OwnedFd) -> Peer {
+        Peer::offering(socket, 0)
+    }
+
+    /// The same, with these flags in the second word.
+    pub(super) fn offering(socket: OwnedFd, flags2: u32) -> Peer {
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).unwrap();
         let mut peer = Peer { socket, last: 0, early: BTreeMap::new() };
-        let (flags, flags2) = (u32::MAX, 0);
+        let flags = u32::MAX;
         let init =
             InitIn { major: MAJOR, minor: MINOR, max_readahead: 1 << 17, flags, flags2, ..InitIn::default() };
         peer.send(root(0), &Operation::Init(init));
         peer
     }
 
-    pub(super) fn agreed(mut self) -> Peer {
+    pub(super) fn agreed(self) -> Peer {
+        self.agreement().0
+    }
+
+    /// What was agreed on.
+    pub(super) fn agreement(mut self) -> (Peer, InitOut) {
         let answer = self.answer(self.last);
-        assert!(matches!(told(Opcode::Init, 0, &answer), Some((_, Told::Init(_)))));
-        self
+        match told(Opcode::Init, 0, &answer) {
+            Some((_, Told::Init(out))) => (self, out),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Sends a request; gives its number.
