@@ -27,10 +27,11 @@ pub struct Choice {
     pub pieces: Vec<SliceRecord>,
 }
 
-/// Whether a write that leaves so many records asks for it: now and then, and always when there are many.
+/// Whether a commit that leaves so many records, the last of them `added` by it, asks for it: now and then, and always
+/// when there are many.
 #[must_use]
-pub fn after_write(records: usize) -> bool {
-    records % 100 == 99 || records > MANY
+pub fn after_write(records: usize, added: usize) -> bool {
+    (records + 1) / 100 > (records.saturating_sub(added) + 1) / 100 || records > MANY
 }
 
 /// Whether a write that leaves so many records waits for it: nobody reads a list for ever.
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn writers_ask_now_and_then_and_readers_soon() {
-        let asks: Vec<usize> = (0..360).filter(|n| after_write(*n)).collect();
+        let asks: Vec<usize> = (0..360).filter(|n| after_write(*n, 1)).collect();
         assert_eq!(asks, [99, 199, 299, 351, 352, 353, 354, 355, 356, 357, 358, 359]);
         assert!(!before_going_on(2499) && before_going_on(2500));
         assert!(!after_read(4) && after_read(5));
