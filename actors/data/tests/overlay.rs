@@ -323,7 +323,11 @@ fn small_writes_here_and_there_share_a_slice_of_one_block() {
         handed.extend(writer.write(n * 512 * 7, &[3; 512], T, ZERO, &mut ids).unwrap());
     }
     let first = sealed(&handed).remove(0);
-    assert_eq!((first.0, first.1, first.2.len()), (2, 407 + 127 * 512, 128), "full, but for what has no room");
+    assert_eq!(
+        (first.0, first.1, first.2.len()),
+        (2, 407 + 127 * 512, 128),
+        "full, but for what has no room"
+    );
 }
 
 #[test]

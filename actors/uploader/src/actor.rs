@@ -182,11 +182,7 @@ impl UploaderActor {
     fn commit(&mut self, ino: Ino, parts: Vec<Placed>, mtime: Time, ctx: &mut Context<Self>) {
         let last = parts.last().map_or(SliceId::ZEROS, |part| part.record.id);
         let commit = self.commits.commit(ino, parts, mtime);
-        run(ctx, commit, move |result| Done::Commit {
-            ino,
-            last,
-            result: result.unwrap_or(Err(Errno::EIO)),
-        });
+        run(ctx, commit, move |result| Done::Commit { ino, last, result: result.unwrap_or(Err(Errno::EIO)) });
     }
 
     /// Removes objects nobody will ever ask for, one after the other. What can't be removed now, or finds no room

@@ -43,10 +43,7 @@ fn a_later_slice_waits_for_an_earlier_one_that_is_still_open() {
     assert_eq!(queue.drain(FILE, 9), []);
     assert_eq!(queue.block(FILE, block(1, 0), ()), [put(1, 0)]);
     assert_eq!(queue.seal(FILE, sealed(1, 10)), []);
-    assert_eq!(
-        queue.put_done(FILE, block(1, 0), Ok(())),
-        [commit(&[(1, 10), (2, 10)])]
-    );
+    assert_eq!(queue.put_done(FILE, block(1, 0), Ok(())), [commit(&[(1, 10), (2, 10)])]);
     let committed = |slice| Effect::Committed { ino: FILE, slice: SliceId(slice) };
     let then = queue.commit_done(FILE, SliceId(2), Ok(()));
     assert_eq!(then, [committed(1), committed(2), Effect::Drained(9)]);

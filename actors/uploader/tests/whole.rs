@@ -19,7 +19,7 @@ use zest_data::{
 };
 use zest_types::limits::CHUNK_SIZE;
 use zest_types::slice::chunk_ranges;
-use zest_types::{Errno, Ino, SliceId, SliceRecord, Placed, Time};
+use zest_types::{Errno, Ino, Placed, SliceId, SliceRecord, Time};
 use zest_uploader::{Commits, Drain, DrainAll, HandOver, Outcomes, UploaderActor};
 use zest_world::BoxFuture;
 

@@ -298,10 +298,10 @@ impl Commits for Shared {
             let change = Change { caller: Caller::SYSTEM, op };
             metadata?.send(change).await.map_err(|_| Errno::EIO)??;
             for (index, added) in added {
-                let records = views.chunk(ino, index, clock.mono()).map_or(0, |list| list.len());
-                if let Some(hears) = on_crowded.get().filter(|_| compaction::after_write(records, added)) {
+                let Some(list) = views.chunk(ino, index, clock.mono()) else { continue };
+                if let Some(hears) = on_crowded.get().filter(|_| compaction::after_write(&list, added)) {
                     let shortened = hears(ino, index);
-                    if compaction::before_going_on(records) {
+                    if compaction::before_going_on(list.len()) {
                         shortened.await;
                     }
                 }

@@ -8,9 +8,7 @@ use super::{Handover, SealReason, WriteError};
 use crate::budget::{Budget, Charge};
 use std::collections::VecDeque;
 use std::time::Duration;
-use zest_types::limits::{
-    CHUNK_SIZE, FILE_MAX, PENDING_PARTS, PENDING_SLICES, SLICE_AGE_MS, SLICE_IDLE_MS,
-};
+use zest_types::limits::{CHUNK_SIZE, FILE_MAX, PENDING_PARTS, PENDING_SLICES, SLICE_AGE_MS, SLICE_IDLE_MS};
 use zest_types::slice::{ChunkRange, chunk_ranges};
 use zest_types::{Errno, SliceId, Time};
 
@@ -192,9 +190,7 @@ impl FileWriter {
             // Only the beginning of a write can go into the slice of the one before.
             let into = if n == 0 { self.slice_for(range) } else { None };
             let bytes = match into {
-                Some((into, at)) => {
-                    self.slices[into].growth(at, range.len, self.block_size) + PART_OVERHEAD
-                }
+                Some((into, at)) => self.slices[into].growth(at, range.len, self.block_size) + PART_OVERHEAD,
                 None => new_growth(range.len, self.block_size) + SLICE_OVERHEAD,
             };
             Step { range, into, bytes }

@@ -41,7 +41,9 @@ fn pieces_of_chunk<'a>(
 ) {
     let mut gaps = vec![(range.pos, range.pos + range.len)];
     let parts = slices.rev().flat_map(|slice| slice.parts.iter().rev().map(move |part| (slice, part)));
-    for (slice, part) in parts.filter(|(_, part)| part.chunk == range.index && part.meets(range.pos, range.len)) {
+    for (slice, part) in
+        parts.filter(|(_, part)| part.chunk == range.index && part.meets(range.pos, range.len))
+    {
         let mut left = Vec::with_capacity(gaps.len() + 1);
         for (from, to) in gaps {
             let (start, end) = (from.max(part.pos), to.min(part.end()));

@@ -191,7 +191,8 @@ impl PendingSlice {
     /// The newest part grows, or another begins.
     fn place(&mut self, at: u32, range: ChunkRange) {
         let ChunkRange { index: chunk, pos, len } = range;
-        let goes_on = |last: &&mut Part| last.chunk == chunk && last.off.checked_add(pos) == at.checked_add(last.pos);
+        let goes_on =
+            |last: &&mut Part| last.chunk == chunk && last.off.checked_add(pos) == at.checked_add(last.pos);
         match self.parts.last_mut().filter(goes_on) {
             Some(last) => last.len = last.len.max(pos + len - last.pos),
             None => self.parts.push(Part { chunk, pos, off: at, len }),

@@ -7,8 +7,8 @@ use redis::Value;
 use std::collections::BTreeMap;
 use zest_metadata::record::LockOwner;
 use zest_metadata::{
-    Applied, AttrDelta, AttrFields, ChangeSet, CommitError, Counter, EngineError, Expect, Key, Lengths, Record, Scan,
-    Write,
+    Applied, AttrDelta, AttrFields, ChangeSet, CommitError, Counter, EngineError, Expect, Key, Lengths,
+    Record, Scan, Write,
 };
 use zest_types::{Attr, Ino, SliceRecord, Time};
 use zest_world::planted::{self, Bug};

@@ -33,7 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use zest_metadata::{
-    Applied, ChangeSet, CommitError, Engine, EngineError, Key, Lengths, Listener, Record, Scan, SlicePage, Stalls,
+    Applied, ChangeSet, CommitError, Engine, EngineError, Key, Lengths, Listener, Record, Scan, SlicePage,
+    Stalls,
 };
 use zest_types::limits;
 use zest_world::planted::{self, Bug};
