@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use zest_data::block::{BlockId, block_count, block_len, block_ranges};
 use zest_data::{Budget, ChunkView, FileWriter, Handover, PendingPiece, Piece, SealReason, WriteError};
-use zest_types::limits::CHUNK_SIZE;
+use zest_types::limits::{CHUNK_SIZE, PENDING_PARTS, PENDING_SLICES, SLICE_PARTS};
 use zest_types::slice::chunk_ranges;
-use zest_types::{Errno, SliceId, SliceRecord, Time};
+use zest_types::{Errno, Placed, SliceId, SliceRecord, Time};
 use zest_world::planted::{Bug, activate};
 
 const BS: u32 = 64 << 10;
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Below {
     blocks: BTreeMap<BlockId, Bytes>,
     order: VecDeque<SliceId>,
-    sealed: BTreeMap<SliceId, (u32, SliceRecord)>,
+    sealed: BTreeMap<SliceId, Vec<Placed>>,
     chunks: BTreeMap<u32, Vec<SliceRecord>>,
 }
 
@@ -62,13 +62,17 @@ impl Below {
                     let old = self.blocks.insert(BlockId { slice, index }, data);
                     assert!(old.is_none(), "a block was handed over twice");
                 }
-                Handover::Seal { index, record, .. } => {
-                    assert!(record.is_sound());
-                    for block in 0..block_count(record.size, BS) {
-                        let data = &self.blocks[&BlockId { slice: record.id, index: block }];
-                        assert_eq!(data.len(), block_len(record.size, BS, block) as usize);
+                Handover::Seal { slice, size, parts, .. } => {
+                    let sound = |part: &Placed| {
+                        part.record.is_sound() && (part.record.id, part.record.size) == (slice, size)
+                    };
+                    assert!(!parts.is_empty() && parts.iter().all(sound), "{parts:?}");
+                    assert!(parts.len() == 1 || parts.len() <= SLICE_PARTS && size <= BS);
+                    for block in 0..block_count(size, BS) {
+                        let data = &self.blocks[&BlockId { slice, index: block }];
+                        assert_eq!(data.len(), block_len(size, BS, block) as usize);
                     }
-                    assert!(self.sealed.insert(record.id, (index, record)).is_none());
+                    assert!(self.sealed.insert(slice, parts).is_none());
                 }
             }
         }
@@ -77,9 +81,11 @@ impl Below {
     /// Commits the oldest slice, if it is sealed.
     fn commit(&mut self) -> Option<SliceId> {
         let id = *self.order.front()?;
-        let (index, record) = self.sealed.remove(&id)?;
+        let parts = self.sealed.remove(&id)?;
         self.order.pop_front();
-        self.chunks.entry(index).or_default().push(record);
+        for part in parts {
+            self.chunks.entry(part.index).or_default().push(part.record);
+        }
         Some(id)
     }
 
@@ -224,12 +230,12 @@ fn a_slice_ends_with_its_chunk() {
     let seals: Vec<_> = handed
         .iter()
         .filter_map(|one| match one {
-            Handover::Seal { index, record, reason, .. } => Some((*index, *record, *reason)),
+            Handover::Seal { parts, reason, .. } => Some((parts.clone(), *reason)),
             _ => None,
         })
         .collect();
     let record = SliceRecord::whole((CHUNK_SIZE - 10) as u32, SliceId(1), 10);
-    assert_eq!(seals, [(0, record, SealReason::Complete)]);
+    assert_eq!(seals, [(vec![Placed { index: 0, record }], SealReason::Complete)]);
     assert_eq!((writer.open_slices(), writer.length()), (1, Some(CHUNK_SIZE + 20)));
 }
 
@@ -263,11 +269,77 @@ fn only_the_newest_slice_is_open() {
 fn waiting_slices_are_bounded() {
     let mut writer = FileWriter::new(BS, Budget::new(1 << 30));
     let mut ids = counter();
-    let refused = (0..2000u64).find_map(|n| writer.write(n * 10_000, b"x", T, ZERO, &mut ids).err());
-    assert_eq!(refused, Some(WriteError::Full));
-    assert_eq!(writer.pending_slices(), zest_types::limits::PENDING_SLICES);
+    let mut write = |writer: &mut FileWriter, n| writer.write(n * 10_000, b"x", T, ZERO, &mut ids);
+    for n in 0..PENDING_SLICES as u64 {
+        write(&mut writer, n).unwrap();
+        writer.seal_all(SealReason::Flush);
+    }
+    assert_eq!(write(&mut writer, 2000), Err(WriteError::Full));
+    assert_eq!(writer.pending_slices(), PENDING_SLICES);
     writer.committed(SliceId(1));
-    assert!(writer.write(1 << 30, b"x", T, ZERO, &mut ids).is_ok());
+    assert!(write(&mut writer, 2000).is_ok());
+}
+
+#[test]
+fn waiting_places_are_bounded() {
+    let mut writer = FileWriter::new(BS, Budget::new(1 << 30));
+    let mut ids = counter();
+    let mut write = |writer: &mut FileWriter, n| writer.write(n * 10_000, b"x", T, ZERO, &mut ids);
+    for n in 0..PENDING_PARTS as u64 {
+        write(&mut writer, n).unwrap();
+    }
+    assert_eq!(write(&mut writer, 0), Err(WriteError::Full));
+    assert_eq!(writer.pending_slices(), PENDING_PARTS / SLICE_PARTS);
+    writer.committed(SliceId(1));
+    assert!(write(&mut writer, 0).is_ok());
+}
+
+/// Slices with their sizes and places, as they were sealed.
+fn sealed(handed: &[Handover]) -> Vec<(u64, u32, Vec<(u32, u32, u32)>)> {
+    let place = |part: &Placed| (part.record.pos, part.record.off, part.record.len);
+    let seal = |one: &Handover| match one {
+        Handover::Seal { slice, size, parts, .. } => {
+            Some((slice.0, *size, parts.iter().map(place).collect()))
+        }
+        _ => None,
+    };
+    handed.iter().filter_map(seal).collect()
+}
+
+#[test]
+fn small_writes_here_and_there_share_a_slice_of_one_block() {
+    let mut writer = FileWriter::new(BS, Budget::new(1 << 30));
+    let mut ids = counter();
+    let mut handed = Vec::new();
+    for (pos, len) in [(900_000, 100), (5, 10), (15, 10), (20, 3), (900_050, 10), (7, 65_000)] {
+        handed.extend(writer.write(pos, &vec![1; len], T, ZERO, &mut ids).unwrap());
+    }
+    assert_eq!(handed, [Handover::Open { slice: SliceId(1) }]);
+    handed.extend(writer.write(200_000, &[2; 407], T, ZERO, &mut ids).unwrap());
+    let places = vec![(900_000, 0, 100), (5, 100, 20), (900_050, 120, 10), (7, 130, 65_000)];
+    assert_eq!(sealed(&handed), [(1, 65_130, places)], "the block has no room for the last one");
+    handed.clear();
+    for n in 0..128u64 {
+        handed.extend(writer.write(n * 512 * 7, &[3; 512], T, ZERO, &mut ids).unwrap());
+    }
+    let first = sealed(&handed).remove(0);
+    assert_eq!(
+        (first.0, first.1, first.2.len()),
+        (2, 407 + 127 * 512, 128),
+        "full, but for what has no room"
+    );
+}
+
+#[test]
+fn large_writes_and_those_behind_a_full_block_have_a_slice_of_their_own() {
+    let mut writer = FileWriter::new(BS, Budget::new(1 << 30));
+    let mut ids = counter();
+    let mut write = |pos, len| writer.write(pos, &vec![1; len], T, ZERO, &mut ids).unwrap();
+    write(0, 100);
+    let handed = write(1_000_000, 70_000);
+    assert_eq!(sealed(&handed), [(1, 100, vec![(0, 0, 100)])], "too large to be packed");
+    let handed = write(500_000, 10);
+    assert_eq!(sealed(&handed), [(2, 70_000, vec![(1_000_000, 0, 70_000)])], "behind a full block");
 }
 
 #[test]

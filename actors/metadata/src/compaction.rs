@@ -2,13 +2,16 @@
 //! whoever reads the pieces and uploads the new slice; how the list changes then is a rule's business. Source:
 //! volume format, compaction.
 
+use std::collections::BTreeSet;
 use zest_types::overlay::visible;
 use zest_types::{SliceRecord, limits};
 
 /// A record at the front is left alone from this length on, if the rest is not much larger.
 const WORTH_SKIPPING: u32 = 1 << 20;
-/// More records than this are compacted whatever it costs.
+/// More records than this are compacted whatever it costs, once somebody asks for it.
 const MANY: usize = 350;
+/// A writer of more than this asks, however little they show.
+const VERY_MANY: usize = 2500;
 /// Few records that would be stored as this many times their bytes, since they lie far apart, stay as they are.
 const SPARSE: u64 = 8;
 
@@ -27,16 +30,21 @@ pub struct Choice {
     pub pieces: Vec<SliceRecord>,
 }
 
-/// Whether a write that leaves so many records asks for it: now and then, and always when there are many.
+/// Whether a commit that leaves this list, the last records of it `added`, asks for it: now and then, as long as there
+/// are few; of many records when as much was written as makes rewriting the chunk worth it.
 #[must_use]
-pub fn after_write(records: usize) -> bool {
-    records % 100 == 99 || records > MANY
+pub fn after_write(list: &[SliceRecord], added: usize) -> bool {
+    let records = list.len();
+    let again = (records + 1) / 100 > (records.saturating_sub(added) + 1) / 100;
+    let written = || list.iter().skip(1).map(|record| u64::from(record.len)).sum::<u64>();
+    before_going_on(records)
+        || again && (records <= MANY || records >= VERY_MANY || written() >= limits::CHUNK_SIZE / 4)
 }
 
 /// Whether a write that leaves so many records waits for it: nobody reads a list for ever.
 #[must_use]
 pub fn before_going_on(records: usize) -> bool {
-    records >= 2500
+    records >= limits::COMPACT_RECORDS
 }
 
 /// Whether reading a list asks for it.
@@ -48,7 +56,7 @@ pub fn after_read(records: usize) -> bool {
 /// Chooses from a list; `None` when there is nothing to gain.
 #[must_use]
 pub fn choose(list: &[SliceRecord]) -> Option<Choice> {
-    let seen = list.get(..list.len().min(limits::COMPACT_RECORDS))?;
+    let seen = list.get(..at_once(list))?;
     let mut skipped = 0;
     loop {
         let rest = seen.get(skipped..)?;
@@ -67,6 +75,16 @@ pub fn choose(list: &[SliceRecord]) -> Option<Choice> {
         let pos = pieces.first()?.pos;
         return (size > 0).then(|| Choice { seen: seen.to_vec(), skipped, pos, size, pieces });
     }
+}
+
+/// How many records one compaction looks at.
+fn at_once(list: &[SliceRecord]) -> usize {
+    let mut slices = BTreeSet::new();
+    let fits = |record: &&SliceRecord| {
+        slices.insert(record.id);
+        slices.len() <= limits::COMPACT_SLICES
+    };
+    list.iter().take(limits::COMPACT_RECORDS).take_while(fits).count()
 }
 
 /// Whether most of what would be written are zeros, and not few.
@@ -155,10 +173,27 @@ mod tests {
 
     #[test]
     fn writers_ask_now_and_then_and_readers_soon() {
-        let asks: Vec<usize> = (0..360).filter(|n| after_write(*n)).collect();
-        assert_eq!(asks, [99, 199, 299, 351, 352, 353, 354, 355, 356, 357, 358, 359]);
-        assert!(!before_going_on(2499) && before_going_on(2500));
+        let asks = |len: u32, added: usize| {
+            let list: Vec<SliceRecord> = (0..9000).map(|at| slice(at, u64::from(at) + 1, len)).collect();
+            let asks = (0..list.len()).step_by(added).filter(|n| after_write(&list[..*n], added));
+            asks.map(|n| n / 100 * 100).collect::<BTreeSet<_>>()
+        };
+        let small = asks(10, 1);
+        assert_eq!(small.iter().take(5).copied().collect::<Vec<_>>(), [0, 100, 200, 2500, 2600]);
+        assert_eq!(asks(10, 1000).into_iter().collect::<Vec<_>>(), [3000, 4000, 5000, 6000, 7000, 8000]);
+        assert_eq!(asks(128 << 10, 1).into_iter().take(5).collect::<Vec<_>>(), [0, 100, 200, 300, 400]);
+        let list = vec![slice(0, 1, 10); limits::COMPACT_RECORDS];
+        assert!(after_write(&list, 1) && before_going_on(list.len()) && !before_going_on(list.len() - 1));
         assert!(!after_read(4) && after_read(5));
+    }
+
+    #[test]
+    fn one_compaction_looks_at_so_many_records_and_slices() {
+        let packed = |n: u64| slice(0, n / 100 + 1, 10);
+        let list: Vec<SliceRecord> = (0..10_000).map(packed).collect();
+        assert_eq!(choose(&list).unwrap().seen.len(), limits::COMPACT_RECORDS);
+        let list: Vec<SliceRecord> = (1..3000).map(|id| slice(0, id, 10)).collect();
+        assert_eq!(choose(&list).unwrap().seen.len(), limits::COMPACT_SLICES);
     }
 
     #[test]

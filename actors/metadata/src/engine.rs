@@ -1,13 +1,14 @@
 //! A record store, as the MetadataActor sees it. An engine stores records and applies change sets with `apply`;
 //! it knows no rule.
 
-use crate::change::ChangeSet;
+use crate::change::{ChangeSet, Write};
 use crate::key::{Key, Scan};
 use crate::record::Record;
 use async_trait::async_trait;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use zest_types::Ino;
+use zest_types::{Ino, SliceRecord};
 
 /// Why an engine could not answer. Texts name the store and the remedy.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -36,6 +37,25 @@ pub type Found = Vec<(Key, Option<Record>)>;
 pub struct Applied {
     /// Written records.
     pub records: Found,
+    /// Chunk lists that are left out of them, see [`Engine::commit_knowing`].
+    pub grown: Vec<Key>,
+}
+
+/// Chunk lists the asker has, by their lengths.
+pub type Lengths = BTreeMap<Key, usize>;
+
+/// The list behind this key, `list` before, once a change set that does nothing else to it has appended to it.
+#[must_use]
+pub fn grown(key: &Key, list: &[SliceRecord], changes: &ChangeSet) -> Vec<SliceRecord> {
+    let mut list = list.to_vec();
+    for write in &changes.write {
+        if let Write::Append(ino, index, added) | Write::AppendIfPresent(ino, index, added) = write
+            && *key == Key::Chunk(*ino, *index)
+        {
+            list.extend_from_slice(added);
+        }
+    }
+    list
 }
 
 /// Records that name slices, and where the next page begins: the store's own words, `None` behind the last one.
@@ -119,6 +139,12 @@ pub trait Engine: Send + Sync + 'static {
     }
     /// Commits all of a change set or nothing of it.
     async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError>;
+    /// As [`Engine::commit`]. A list that was found as long as `known` says, and to which all was appended that the
+    /// change set appends to it and nothing else done, need not be read: it may be named in [`Applied::grown`].
+    async fn commit_knowing(&self, changes: &ChangeSet, known: &Lengths) -> Result<Applied, CommitError> {
+        let _ = known;
+        self.commit(changes).await
+    }
     /// Everything committed before this call survives a crash once it returns `Ok`.
     async fn sync(&self) -> Result<(), EngineError>;
     /// Whether nobody else can change the volume while this engine has it: leases last for ever then.

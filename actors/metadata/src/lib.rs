@@ -25,7 +25,9 @@ pub mod views;
 
 pub use actor::{Beat, Change, Find, Look, MetadataActor, SyncRecords, TakeIds};
 pub use change::{AttrDelta, AttrFields, ChangeSet, Expect, Write};
-pub use engine::{Applied, Changed, CommitError, Engine, EngineError, Listener, SlicePage, Stall, Stalls};
+pub use engine::{
+    Applied, Changed, CommitError, Engine, EngineError, Lengths, Listener, SlicePage, Stall, Stalls, grown,
+};
 pub use key::{Counter, Key, Scan};
 pub use op::{Env, Op, Outcome};
 pub use record::Record;

@@ -3,7 +3,7 @@
 use crate::key::{Counter, Key};
 use std::collections::BTreeSet;
 use zest_types::request::{Fallocate, LockKind, RangeLock, RenameMode, SetAttr, XattrMode};
-use zest_types::{Attr, Caller, FileType, Ino, Name, SliceId, SliceRecord, Time};
+use zest_types::{Attr, Caller, FileType, Ino, Name, Placed, SliceId, SliceRecord, Time};
 
 /// How a node is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +100,11 @@ pub enum Op {
         len: u64,
         mode: Fallocate,
     },
-    /// A slice whose blocks are durable becomes part of the file. `mtime` is the time of the last write in it.
-    CommitSlice {
+    /// Slices whose blocks are durable become part of the file, in this order: all records that name them, side by
+    /// side for each. `mtime` is the time of the last write in them.
+    CommitSlices {
         ino: Ino,
-        index: u32,
-        record: SliceRecord,
+        parts: Vec<Placed>,
         mtime: Time,
     },
     CopyRange {

@@ -2,7 +2,7 @@
 //! straight-line async code over the engine. Knows no rule (those are in `rules`) and no engine.
 
 use crate::change::{ChangeSet, Write};
-use crate::engine::{CommitError, Engine, EngineError, Found};
+use crate::engine::{CommitError, Engine, EngineError, Found, grown};
 use crate::key::{Counter, Key, Scan};
 use crate::op::{Env, Op, Outcome};
 use crate::record::Record;
@@ -10,7 +10,7 @@ use crate::rules::{self, Decision};
 use crate::snapshot::{Snapshot, Stop, Want};
 use crate::trash;
 use crate::unknown;
-use crate::views::Views;
+use crate::views::{ChunkList, Views};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,12 +186,12 @@ impl MetaCore {
         Err(Errno::EIO)
     }
 
-    /// A slice is committed with the time its writer knows now, in turn with other changes of the file: a time
+    /// Slices are committed with the time their writer knows now, in turn with other changes of the file: a time
     /// set by hand after the write has the last word.
     fn with_latest_mtime(&self, op: &Op) -> Option<Op> {
-        let Op::CommitSlice { ino, index, record, .. } = op else { return None };
-        let mtime = self.open_files.mtime_of(*ino, record.id)?;
-        Some(Op::CommitSlice { ino: *ino, index: *index, record: *record, mtime })
+        let Op::CommitSlices { ino, parts, .. } = op else { return None };
+        let mtime = self.open_files.mtime_of(*ino, parts.last()?.record.id)?;
+        Some(Op::CommitSlices { ino: *ino, parts: parts.clone(), mtime })
     }
 
     /// Runs the rule until it has decided, reading what it wants to see. An error that was decided from views is
@@ -285,14 +285,20 @@ impl MetaCore {
     }
 
     async fn commit_once(&self, op: &Op, changes: &ChangeSet) -> Result<Found, CommitError> {
-        let mark =
-            self.views.begin_commit(changes.write.iter().filter_map(written_key).collect::<Vec<_>>().iter());
+        let written: BTreeSet<Key> = changes.write.iter().filter_map(written_key).collect();
+        let mark = self.views.begin_commit(written.iter());
         let new_dir = new_directory(changes);
         let empty = new_dir.map(|dir| (dir, self.views.begin_empty(dir)));
         let mono = self.world.clock.mono();
-        let result = self.engine.commit(changes).await;
+        let known = self.known_lists(&written, mono);
+        let lengths = known.iter().map(|(key, list)| (key.clone(), list.len())).collect();
+        let result = self.engine.commit_knowing(changes, &lengths).await;
         match result {
             Ok(mut applied) => {
+                for key in applied.grown {
+                    let list = known.get(&key).map(|list| Record::Slices(grown(&key, list, changes)));
+                    applied.records.push((key, list));
+                }
                 forget_on_purpose(op, &mut applied.records);
                 self.views.end_commit(mark, Some(&applied.records), mono);
                 if let Some((dir, mark)) = empty {
@@ -305,6 +311,16 @@ impl MetaCore {
                 Err(error)
             }
         }
+    }
+
+    /// Lists among these keys that need not be read back: nobody changes them without being heard. Should that happen
+    /// before the commit is answered, the view goes, whatever the answer.
+    fn known_lists(&self, written: &BTreeSet<Key>, mono: Duration) -> BTreeMap<Key, ChunkList> {
+        let list = |key: &Key| match key {
+            Key::Chunk(ino, index) => Some((key.clone(), self.views.chunk(*ino, *index, mono)?)),
+            _ => None,
+        };
+        written.iter().filter(|_| self.views.hears()).filter_map(list).collect()
     }
 
     /// Records under keys, fresh from the engine; the views learn them.
@@ -464,7 +480,7 @@ fn own_file(op: &Op) -> Option<Ino> {
         Op::SetAttr { ino, .. }
         | Op::Truncate { ino, .. }
         | Op::Fallocate { ino, .. }
-        | Op::CommitSlice { ino, .. } => Some(*ino),
+        | Op::CommitSlices { ino, .. } => Some(*ino),
         Op::CopyRange { to, .. } => Some(*to),
         _ => None,
     }
@@ -521,7 +537,7 @@ fn forget_on_purpose(op: &Op, applied: &mut Found) {
     if planted::active(Bug::StaleReadAfterTruncate) && matches!(op, Op::Truncate { .. }) {
         applied.retain(|(key, _)| !matches!(key, Key::Chunk(..)));
     }
-    if planted::active(Bug::LengthNotRefreshed) && matches!(op, Op::CommitSlice { .. }) {
+    if planted::active(Bug::LengthNotRefreshed) && matches!(op, Op::CommitSlices { .. }) {
         applied.retain(|(key, _)| !matches!(key, Key::Attr(..)));
     }
 }

@@ -4,7 +4,7 @@
 
 mod driver;
 
-use driver::World;
+use driver::{World, commit};
 use proptest::prelude::*;
 use zest_metadata::{Key, Op, Outcome, Record};
 use zest_types::attr::flags;
@@ -185,12 +185,8 @@ fn the_largest_sizes_cost_a_few_records() {
     let g = world.file(ROOT, "g");
     assert!(matches!(world.run(&copy(f, 0, g, 0, u64::MAX)), Ok(Outcome::Copied(n)) if n >= CHUNK_SIZE));
     assert_eq!(world.run(&copy(f, 0, g, FILE_MAX - 5, 10)), Err(Errno::EFBIG));
-    let far = Op::CommitSlice {
-        ino: f,
-        index: (FILE_MAX / CHUNK_SIZE - 1) as u32,
-        record: SliceRecord::whole(CHUNK_SIZE as u32 - 10, SliceId(9), 10),
-        mtime: Time::new(1, 0),
-    };
+    let record = SliceRecord::whole(CHUNK_SIZE as u32 - 10, SliceId(9), 10);
+    let far = commit(f, (FILE_MAX / CHUNK_SIZE - 1) as u32, record, Time::new(1, 0));
     assert_eq!(world.run(&far), Err(Errno::EFBIG));
     world.check();
 }
@@ -265,7 +261,7 @@ fn what_content_changes_refuse() {
     assert_eq!(world.run(&fallocate(fifo, 0, 1, Fallocate::Allocate)), Err(Errno::EPIPE));
     assert_eq!(world.run(&copy(d, 0, f, 0, 1)), Err(Errno::EINVAL));
     assert_eq!(world.run(&copy(f, 5, f, 0, 1)), Ok(Outcome::Copied(0)));
-    let commit = |ino, record| Op::CommitSlice { ino, index: 0, record, mtime: Time::new(1, 0) };
+    let commit = |ino, record| commit(ino, 0, record, Time::new(1, 0));
     assert_eq!(world.run(&commit(f, SliceRecord::zeros(5, 0))), Err(Errno::EINVAL));
     let beyond = SliceRecord { off: 5, ..SliceRecord::whole(0, SliceId(1), 10) };
     assert_eq!(world.run(&commit(f, beyond)), Err(Errno::EINVAL));

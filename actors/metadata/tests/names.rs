@@ -3,7 +3,7 @@
 
 mod driver;
 
-use driver::{ROOT_USER, World, make_op, name, rmdir, unlink, user};
+use driver::{ROOT_USER, World, commit, make_op, name, rmdir, unlink, user};
 use zest_metadata::{Key, Op, Outcome};
 use zest_types::attr::flags;
 use zest_types::request::{Fallocate, RenameMode, SetAttr, SetTime};
@@ -140,7 +140,7 @@ fn a_full_volume_takes_nothing_more() {
     assert_eq!(world.run(&fallocate(Fallocate::ZeroRange, 4097)), Err(Errno::ENOSPC));
     world.run(&fallocate(Fallocate::KeepSize, 1 << 40)).unwrap();
     let record = SliceRecord::whole(0, SliceId(1), 4097);
-    let commit = Op::CommitSlice { ino: file, index: 0, record, mtime: Time::new(1, 0) };
+    let commit = commit(file, 0, record, Time::new(1, 0));
     assert_eq!(world.run(&commit), Err(Errno::ENOSPC));
     let copy = Op::CopyRange { from: file, from_offset: 0, to: file, to_offset: 4096, len: 1 };
     assert_eq!(world.run(&copy), Err(Errno::ENOSPC));

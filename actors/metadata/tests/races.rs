@@ -4,11 +4,12 @@
 
 mod driver;
 
-use driver::{World, make_op, name, rmdir, unlink};
-use zest_metadata::{Op, Outcome};
+use driver::{World, commit, make_op, name, rmdir, unlink};
+use zest_metadata::apply::Refused;
+use zest_metadata::{Key, Op, Outcome, Snapshot};
 use zest_types::limits::CHUNK_SIZE;
 use zest_types::request::{Fallocate, LockKind, RangeLock, RenameMode, SetAttr, XattrMode};
-use zest_types::{FileType, Ino, SliceId, SliceRecord, Time};
+use zest_types::{FileType, Ino, Placed, SliceId, SliceRecord, Time};
 
 /// What the changes work on.
 struct Nodes {
@@ -105,7 +106,7 @@ fn changes_of_names(n: &Nodes) -> Vec<Op> {
 fn changes_of_nodes(n: &Nodes) -> Vec<Op> {
     let slice = |id: u64, pos, len| SliceRecord::whole(pos, SliceId(id), len);
     let mtime = Time::new(2000, 0);
-    let commit = |ino, index, record| Op::CommitSlice { ino, index, record, mtime };
+    let commit = |ino, index, record| commit(ino, index, record, mtime);
     let copy = |from, to, to_offset| Op::CopyRange { from, from_offset: 0, to, to_offset, len: 5000 };
     let truncate = |ino, length| Op::Truncate { ino, length, through_handle: true };
     let fallocate = |ino, offset, len, mode| Op::Fallocate { ino, offset, len, mode };
@@ -198,12 +199,7 @@ fn different_names_in_one_directory_do_not_conflict() {
 fn slices_of_one_file_do_not_conflict() {
     let (mut world, n) = volume(false);
     let before = world.slices(n.f, 0).len();
-    let commit = |id, len| Op::CommitSlice {
-        ino: n.f,
-        index: 0,
-        record: SliceRecord::whole(0, SliceId(id), len),
-        mtime: Time::new(2000, 0),
-    };
+    let commit = |id, len| commit(n.f, 0, SliceRecord::whole(0, SliceId(id), len), Time::new(2000, 0));
     let late: Vec<_> = [commit(80, 10), commit(81, 20), commit(80, 10)]
         .iter()
         .map(|op| world.decide_early(op).unwrap())
@@ -214,4 +210,39 @@ fn slices_of_one_file_do_not_conflict() {
     assert_eq!(world.slices(n.f, 0).len(), before + 2);
     assert!(matches!(late[0].decision.outcome, Outcome::Node { .. }));
     world.check();
+}
+
+/// Slice 80 in one place, slice 81 in three of two chunks.
+fn shared(ino: Ino) -> Op {
+    let part = |index, pos, off| Placed {
+        index,
+        record: SliceRecord { pos, id: SliceId(81), size: 300, off, len: 100 },
+    };
+    let whole = Placed { index: 0, record: SliceRecord::whole(50, SliceId(80), 10) };
+    let parts = vec![whole, part(0, 7000, 0), part(1, 0, 100), part(0, 7050, 200)];
+    Op::CommitSlices { ino, parts, mtime: Time::new(2000, 0) }
+}
+
+/// Slices are committed all at once, each place is a reference, and a try whose answer was lost is known by them.
+#[test]
+fn a_slice_shown_in_several_places_is_committed_once() {
+    let (mut world, n) = volume(false);
+    let before = (world.slices(n.f, 0), world.slices(n.f, 1));
+    let again = world.decide_early(&shared(n.f)).unwrap();
+    world.run(&shared(n.f)).unwrap();
+    let mut found = Snapshot::default();
+    match world.records.commit(&again.decision.changes) {
+        Err(Refused::Conflict(fresh)) => found.learn(fresh),
+        other => panic!("{other:?}"),
+    }
+    let decision = world.decide_knowing(&shared(n.f), found).unwrap();
+    assert!(decision.changes.is_empty() && matches!(decision.outcome, Outcome::Node { .. }));
+    world.check();
+    let added = |index, before: Vec<_>| world.slices(n.f, index).split_off(before.len());
+    let offs = |list: Vec<SliceRecord>| list.iter().map(|r| (r.id.0, r.off)).collect::<Vec<_>>();
+    assert_eq!(offs(added(0, before.0)), [(80, 0), (81, 0), (81, 200)]);
+    assert_eq!(offs(added(1, before.1)), [(81, 100)]);
+    assert_eq!(world.count(&Key::SliceRef { id: SliceId(81), size: 300 }), 2);
+    let attr = world.attr(n.f).unwrap();
+    assert!(attr.length >= CHUNK_SIZE + 100 && attr.mtime == Time::new(2000, 0));
 }

@@ -11,7 +11,7 @@ use zest_metadata::op::CloneMode;
 use zest_metadata::{Key, Op, Record};
 use zest_types::limits::CHUNK_SIZE;
 use zest_types::request::{Fallocate, RenameMode, SetAttr, XattrMode};
-use zest_types::{Attr, FileType, Ino, SliceId, SliceRecord, Time};
+use zest_types::{Attr, FileType, Ino, Placed, SliceId, SliceRecord, Time};
 
 /// Numbers a step draws what it needs from.
 #[derive(Clone, Debug)]
@@ -76,12 +76,21 @@ fn op(world: &World, step: &Step) -> Option<Op> {
             },
         },
         65..=70 => Op::Link { ino: pick(&others, step.b)?, parent: dir, name: name(text(step.c)) },
-        71..=78 => Op::CommitSlice {
-            ino: pick(&files, step.a)?,
-            index: u32::from(step.b % 3),
-            record: SliceRecord::whole(u32::from(step.c) * 4096, SliceId(world.next_slice), 5000),
-            mtime: Time::new(world.now, 5),
-        },
+        71..=78 => {
+            // A slice that shows in one to three places, in one chunk or in several.
+            let part = |n: u32| Placed {
+                index: (u32::from(step.b) + n * u32::from(step.d % 2)) % 3,
+                record: SliceRecord {
+                    pos: (u32::from(step.c) + n) * 4096,
+                    id: SliceId(world.next_slice),
+                    size: 5000 * (1 + u32::from(step.d) % 3),
+                    off: 5000 * n,
+                    len: 5000,
+                },
+            };
+            let parts = (0..1 + u32::from(step.d) % 3).map(part).collect();
+            Op::CommitSlices { ino: pick(&files, step.a)?, parts, mtime: Time::new(world.now, 5) }
+        }
         79..=82 => Op::Truncate { ino: pick(&files, step.a)?, length: offset(step.b), through_handle: true },
         83..=85 => Op::Fallocate {
             ino: pick(&files, step.a)?,
@@ -185,7 +194,7 @@ fn run(world: &mut World, steps: &[Step]) -> [usize; 3] {
             };
         }
         let Some(op) = op(world, step) else { continue };
-        if matches!(op, Op::CommitSlice { .. } | Op::Compact { .. }) {
+        if matches!(op, Op::CommitSlices { .. } | Op::Compact { .. }) {
             world.next_slice += 1;
         }
         // Who makes a copy attaches it after its content is there.

@@ -18,6 +18,6 @@ pub use errno::Errno;
 pub use ids::{Handle, Ino, SliceId};
 pub use name::Name;
 pub use request::{Caller, Request, Response, ServeResult};
-pub use slice::SliceRecord;
+pub use slice::{Placed, SliceRecord};
 pub use time::Time;
 pub use version::Version;

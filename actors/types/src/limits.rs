@@ -48,8 +48,12 @@ pub const TXN_RETRIES: u32 = 50;
 pub const CHANGE_SET_MAX: usize = 4096;
 /// Directory entries fetched from the engine at once.
 pub const READDIR_BATCH: usize = 1024;
-/// Records of a chunk list that one compaction looks at.
-pub const COMPACT_RECORDS: usize = 1000;
+/// Records of a chunk list that one compaction looks at; a commit that leaves as many waits for one.
+pub const COMPACT_RECORDS: usize = 8000;
+/// Slices that one compaction replaces.
+pub const COMPACT_SLICES: usize = 1000;
+/// Bytes of blocks that a compaction keeps at hand while it reads them piece by piece, about.
+pub const COMPACT_BLOCKS: usize = 64 << 20;
 /// Chunks that a mount compacts at once, and that may wait for it; more are asked for again by the next reader.
 pub const COMPACTIONS: usize = 4;
 /// See [`COMPACTIONS`].
@@ -195,6 +199,12 @@ pub const WRITE_RESERVE: u64 = 64 << 20;
 pub const POOLED_BYTES: usize = 64 << 20;
 /// Slices of one file that may wait to be committed; more writes wait.
 pub const PENDING_SLICES: usize = 1000;
+/// A write of at most so many bytes that begins elsewhere goes into the slice of the one before.
+pub const PACKED_WRITE: u32 = 64 << 10;
+/// Places of a file that one slice may show; also what one commit adds to chunk lists, if that is more than one slice.
+pub const SLICE_PARTS: usize = 1024;
+/// Places of one file that may wait to be committed; more writes wait.
+pub const PENDING_PARTS: usize = 16_384;
 /// A slice is sealed when it was idle this long, milliseconds.
 pub const SLICE_IDLE_MS: u64 = 1_000;
 /// A slice is sealed at this age, milliseconds.
@@ -282,6 +292,11 @@ const _: () = {
     assert!(FILE_MAX / CHUNK_SIZE <= 1 << 31);
     assert!(WRITE_BUDGET_MIN >= MAX_IO as u64 + 4 * PAGE_SIZE as u64 && WRITE_BUDGET_MIN <= WRITE_BUDGET);
     assert!(WRITE_RESERVE < WRITE_BUDGET && WRITE_RESERVE >= MAX_IO as u64);
+    assert!(
+        PACKED_WRITE <= BLOCK_SIZE_RANGE.0
+            && SLICE_PARTS <= CHANGE_SET_MAX / 4
+            && SLICE_PARTS <= PENDING_PARTS
+    );
     assert!(SLICE_IDLE_MS <= SLICE_AGE_MS && META_FLUSH_MS <= 1_000);
     assert!(META_STALL_MS < META_PING_MS && META_PING_MS < META_VOUCH_MS && META_VOUCH_MS < META_DEADLINE_MS);
     assert!(LOST_NUMBERS > 64 * SLICE_BATCH as i64 && LOST_NUMBERS > 64 * INO_BATCH as i64);

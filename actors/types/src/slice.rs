@@ -50,6 +50,15 @@ impl SliceRecord {
     }
 }
 
+/// A record, and the chunk in whose list it belongs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Placed {
+    /// Number of the chunk.
+    pub index: u32,
+    /// The record.
+    pub record: SliceRecord,
+}
+
 /// The part of a file range that lies in one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRange {

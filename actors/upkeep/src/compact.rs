@@ -6,11 +6,12 @@
 use crate::records::Records;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use std::collections::BTreeMap;
 use zest_data::BlockId;
 use zest_data::block::{block_count, block_len, block_ranges};
 use zest_metadata::compaction::{Choice, choose};
 use zest_metadata::{Key, Op, Outcome, Record};
-use zest_types::{Errno, Ino, SliceId, SliceRecord};
+use zest_types::{Errno, Ino, SliceId, SliceRecord, limits};
 
 /// Where blocks come from and go to.
 #[async_trait(?Send)]
@@ -84,41 +85,62 @@ pub async fn compact(
 /// Writes what the chosen records show, block by block; `false` where an object is missing.
 async fn write(blocks: &impl Blocks, slice: SliceId, choice: &Choice) -> Result<bool, Errno> {
     let block_size = blocks.block_size();
+    let mut source = Source { blocks, recent: BTreeMap::new(), bytes: 0 };
     for index in 0..block_count(choice.size, block_size) {
         let len = block_len(choice.size, block_size, index);
         let start = choice.pos.saturating_add(index.saturating_mul(block_size));
-        let Some(data) = shown(blocks, &choice.pieces, start, len).await? else { return Ok(false) };
+        let Some(data) = source.shown(&choice.pieces, start, len).await? else { return Ok(false) };
         blocks.store(BlockId { slice, index }, data).await?;
     }
     Ok(true)
 }
 
-/// The bytes `[start, start + len)` of a chunk, out of pieces that lie one behind the other.
-async fn shown(
-    blocks: &impl Blocks,
-    pieces: &[SliceRecord],
-    start: u32,
-    len: u32,
-) -> Result<Option<Bytes>, Errno> {
-    let end = u64::from(start) + u64::from(len);
-    let mut out = BytesMut::with_capacity(len as usize);
-    for piece in pieces {
-        let (from, to) = (piece.pos.max(start), piece.end().min(end));
-        let Some(take) = to.checked_sub(u64::from(from)).and_then(|n| u32::try_from(n).ok()) else {
-            continue;
-        };
-        if piece.id.is_zeros() {
-            out.resize(out.len() + take as usize, 0);
-            continue;
+/// Where the bytes come from. Many pieces may show a little of the same block.
+struct Source<'a, B> {
+    blocks: &'a B,
+    recent: BTreeMap<BlockId, Bytes>,
+    /// Of them.
+    bytes: usize,
+}
+
+impl<B: Blocks> Source<'_, B> {
+    /// The bytes `[start, start + len)` of a chunk, out of pieces that lie one behind the other.
+    async fn shown(&mut self, pieces: &[SliceRecord], start: u32, len: u32) -> Result<Option<Bytes>, Errno> {
+        let end = u64::from(start) + u64::from(len);
+        let mut out = BytesMut::with_capacity(len as usize);
+        let first = pieces.partition_point(|piece| piece.end() <= u64::from(start));
+        for piece in pieces.iter().skip(first).take_while(|piece| u64::from(piece.pos) < end) {
+            let (from, to) = (piece.pos.max(start), piece.end().min(end));
+            let Some(take) = to.checked_sub(u64::from(from)).and_then(|n| u32::try_from(n).ok()) else {
+                continue;
+            };
+            if piece.id.is_zeros() {
+                out.resize(out.len() + take as usize, 0);
+                continue;
+            }
+            let off = piece.off.saturating_add(from - piece.pos);
+            for part in block_ranges(piece.id, piece.size, self.blocks.block_size(), off, take) {
+                let Some(data) = self.block(part.block, part.block_len).await? else { return Ok(None) };
+                out.extend_from_slice(
+                    data.get(part.range.start as usize..part.range.end as usize).ok_or(Errno::EIO)?,
+                );
+            }
         }
-        let off = piece.off.saturating_add(from - piece.pos);
-        for part in block_ranges(piece.id, piece.size, blocks.block_size(), off, take) {
-            let Some(data) = blocks.fetch(part.block, part.block_len).await? else { return Ok(None) };
-            out.extend_from_slice(
-                data.get(part.range.start as usize..part.range.end as usize).ok_or(Errno::EIO)?,
-            );
-        }
+        // Fewer or more would be other bytes than the ones that were there.
+        if out.len() == len as usize { Ok(Some(out.freeze())) } else { Err(Errno::EIO) }
     }
-    // Fewer or more would be other bytes than the ones that were there.
-    if out.len() == len as usize { Ok(Some(out.freeze())) } else { Err(Errno::EIO) }
+
+    async fn block(&mut self, block: BlockId, len: u32) -> Result<Option<Bytes>, Errno> {
+        if let Some(data) = self.recent.get(&block) {
+            return Ok(Some(data.clone()));
+        }
+        let Some(data) = self.blocks.fetch(block, len).await? else { return Ok(None) };
+        if self.bytes >= limits::COMPACT_BLOCKS {
+            self.recent.clear();
+            self.bytes = 0;
+        }
+        self.bytes += data.len();
+        self.recent.insert(block, data.clone());
+        Ok(Some(data))
+    }
 }

@@ -20,7 +20,7 @@ use zest_data::codec::BlockCodec;
 use zest_data::retry::{Asker, retrying};
 use zest_data::{BlockId, BlockNames, BlockSink, Handover};
 use zest_types::limits::{MAILBOX, STAGING_PUTS, UPLOADS};
-use zest_types::{Errno, Ino, SliceId};
+use zest_types::{Errno, Ino, Placed, SliceId, Time};
 use zest_world::World;
 use zest_world::planted::{self, Bug};
 
@@ -133,7 +133,7 @@ impl UploaderActor {
         for effect in effects {
             match effect {
                 Effect::Put { ino, block, data } => self.put(ino, block, data, ctx),
-                Effect::Commit { ino, slice } => self.commit(ino, slice, ctx),
+                Effect::Commit { ino, parts, mtime } => self.commit(ino, parts, mtime, ctx),
                 Effect::Committed { ino, slice } => {
                     self.world.tell("uploader", "committed", ino.0, slice.0);
                     self.outcomes.committed(ino, slice);
@@ -179,14 +179,10 @@ impl UploaderActor {
         }
     }
 
-    fn commit(&mut self, ino: Ino, sealed: Sealed, ctx: &mut Context<Self>) {
-        let slice = sealed.record.id;
-        let commit = self.commits.commit(ino, sealed.index, sealed.record, sealed.mtime);
-        run(ctx, commit, move |result| Done::Commit {
-            ino,
-            slice,
-            result: result.unwrap_or(Err(Errno::EIO)),
-        });
+    fn commit(&mut self, ino: Ino, parts: Vec<Placed>, mtime: Time, ctx: &mut Context<Self>) {
+        let last = parts.last().map_or(SliceId::ZEROS, |part| part.record.id);
+        let commit = self.commits.commit(ino, parts, mtime);
+        run(ctx, commit, move |result| Done::Commit { ino, last, result: result.unwrap_or(Err(Errno::EIO)) });
     }
 
     /// Removes objects nobody will ever ask for, one after the other. What can't be removed now, or finds no room
@@ -228,7 +224,7 @@ impl UploaderActor {
 #[rtype(result = "()")]
 enum Done {
     Put { ino: Ino, block: BlockId, data: Bytes, result: Result<(), Errno> },
-    Commit { ino: Ino, slice: SliceId, result: Result<(), Errno> },
+    Commit { ino: Ino, last: SliceId, result: Result<(), Errno> },
     Delete { block: BlockId, gone: bool },
 }
 
@@ -269,8 +265,8 @@ impl Handler<HandOver> for UploaderActor {
                 Handover::Block { slice, index, data } => {
                     self.queue.block(ino, BlockId { slice, index }, data)
                 }
-                Handover::Seal { index, record, mtime, .. } => {
-                    self.queue.seal(ino, Sealed { index, record, mtime })
+                Handover::Seal { slice, size, parts, mtime, .. } => {
+                    self.queue.seal(ino, Sealed { slice, size, parts, mtime })
                 }
             };
             self.perform(effects, ctx);
@@ -306,7 +302,7 @@ impl Handler<Done> for UploaderActor {
                 }
                 self.queue.put_done(ino, block, result)
             }
-            Done::Commit { ino, slice, result } => self.queue.commit_done(ino, slice, result),
+            Done::Commit { ino, last, result } => self.queue.commit_done(ino, last, result),
             Done::Delete { block, gone } => {
                 let kind = if gone { "deleted" } else { "left over" };
                 self.world.tell("uploader", kind, block.slice.0, u64::from(block.index));

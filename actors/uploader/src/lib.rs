@@ -8,7 +8,7 @@ mod puts;
 pub mod queue;
 pub mod staging;
 
-use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
+use zest_types::{Errno, Ino, Placed, SliceId, Time};
 use zest_world::BoxFuture;
 
 pub use actor::{Drain, DrainAll, HandOver, Store, UploaderActor};
@@ -16,17 +16,11 @@ pub use staging::{Staging, StagingActor, StagingOptions};
 
 /// Who makes slices part of files.
 pub trait Commits: Send + Sync {
-    /// Adds a slice whose blocks are all durable to chunk `index` of a file. Called for one slice of a file at a
-    /// time. When it answers `Ok`, readers that ask from now on find the slice. With `ENOENT`, `ENOSPC` and
-    /// `EDQUOT` the slice is certainly not part of the file, and its objects are removed; with anything else they
-    /// stay.
-    fn commit(
-        &self,
-        ino: Ino,
-        index: u32,
-        record: SliceRecord,
-        mtime: Time,
-    ) -> BoxFuture<'static, Result<(), Errno>>;
+    /// Adds all there is of some slices, whose blocks are durable, to the chunks of a file, in this order and in one
+    /// step; `mtime` is the time of the last write. Called once at a time for a file. When it answers `Ok`, readers
+    /// that ask from now on find the slices. With `ENOENT`, `ENOSPC` and `EDQUOT` they are certainly not part of the
+    /// file, and their objects are removed; with anything else they stay.
+    fn commit(&self, ino: Ino, parts: Vec<Placed>, mtime: Time) -> BoxFuture<'static, Result<(), Errno>>;
 }
 
 /// Who wants to know what became of slices. Each slice that was sealed gets exactly one answer, and those of a

@@ -1,11 +1,12 @@
 //! What the uploader decides, without doing it: events come in, effects come out. Every file has its own line of
 //! slices, committed strictly in the order they were opened, whatever chunk they belong to: so later writes win,
-//! and a file's length never grows over bytes of the same writer that are not stored yet. Puts are bounded over
-//! all files, and files take turns.
+//! and a file's length never grows over bytes of the same writer that are not stored yet. What became durable while a
+//! commit was under way is committed together, as one change. Puts are bounded over all files, and files take turns.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zest_data::block::{BlockId, block_count, block_len};
-use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
+use zest_types::limits::SLICE_PARTS;
+use zest_types::{Errno, Ino, Placed, SliceId, Time};
 use zest_world::planted::{Bug, active};
 
 /// Names someone who waits for a line to be empty.
@@ -23,12 +24,14 @@ pub enum Effect<D> {
         /// Its bytes.
         data: D,
     },
-    /// Commit a slice, then tell [`UploadQueue::commit_done`].
+    /// Commit slices, all or none, then tell [`UploadQueue::commit_done`].
     Commit {
         /// The file.
         ino: Ino,
-        /// The slice.
-        slice: Sealed,
+        /// What to commit, in order.
+        parts: Vec<Placed>,
+        /// Time of the last write in them.
+        mtime: Time,
     },
     /// Tell that a slice is part of its file.
     Committed {
@@ -56,12 +59,14 @@ pub enum Effect<D> {
 }
 
 /// A slice that is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// Number of its chunk.
-    pub index: u32,
+    /// The slice.
+    pub slice: SliceId,
+    /// All its bytes.
+    pub size: u32,
     /// What to commit.
-    pub record: SliceRecord,
+    pub parts: Vec<Placed>,
     /// Time of its last write.
     pub mtime: Time,
 }
@@ -79,8 +84,16 @@ struct Job {
 }
 
 impl Job {
-    fn delete<D>(&self, sealed: &Sealed, block_size: u32) -> Option<Effect<D>> {
-        let (slice, size) = (self.slice, sealed.record.size);
+    /// Whether it can be committed.
+    fn is_ready(&self, block_size: u32) -> bool {
+        let whole = |sealed: &Sealed| self.durable == block_count(sealed.size, block_size);
+        self.failed.is_none()
+            && self.seal.as_ref().is_some_and(|sealed| whole(sealed) || active(Bug::CommitBeforeUpload))
+    }
+
+    /// What was stored of it goes.
+    fn delete<D>(&self, block_size: u32) -> Option<Effect<D>> {
+        let (slice, size) = (self.slice, self.seal.as_ref()?.size);
         let block = |index: &u32| (BlockId { slice, index: *index }, block_len(size, block_size, *index));
         let blocks: Vec<_> = self.started.iter().map(block).filter(|(_, len)| *len > 0).collect();
         (!blocks.is_empty()).then_some(Effect::Delete { blocks })
@@ -94,7 +107,10 @@ struct Line<D> {
     jobs: VecDeque<Job>,
     numbers: BTreeMap<SliceId, u64>,
     waiting: VecDeque<(BlockId, D)>,
-    committing: bool,
+    /// How many of the jobs in front are being committed.
+    committing: usize,
+    /// How many of them are to be committed one by one, since together they found no room.
+    alone: usize,
     /// Up to which job each token waits.
     drains: Vec<(u64, Token)>,
 }
@@ -102,7 +118,7 @@ struct Line<D> {
 impl<D> Default for Line<D> {
     fn default() -> Self {
         let (jobs, numbers, waiting) = (VecDeque::new(), BTreeMap::new(), VecDeque::new());
-        Line { begun: 0, jobs, numbers, waiting, committing: false, drains: Vec::new() }
+        Line { begun: 0, jobs, numbers, waiting, committing: 0, alone: 0, drains: Vec::new() }
     }
 }
 
@@ -125,6 +141,7 @@ impl<D> Line<D> {
     fn leave(&mut self) -> Option<Job> {
         let job = self.jobs.pop_front()?;
         self.numbers.remove(&job.slice);
+        self.alone = self.alone.saturating_sub(1);
         Some(job)
     }
 
@@ -188,8 +205,8 @@ impl<D> UploadQueue<D> {
     /// A slice is complete.
     pub fn seal(&mut self, ino: Ino, sealed: Sealed) -> Vec<Effect<D>> {
         let line = self.lines.entry(ino).or_default();
-        line.open(sealed.record.id);
-        if let Some(job) = line.job(sealed.record.id) {
+        line.open(sealed.slice);
+        if let Some(job) = line.job(sealed.slice) {
             job.seal = Some(sealed);
         }
         self.settle(ino)
@@ -217,24 +234,19 @@ impl<D> UploadQueue<D> {
         self.settle(ino)
     }
 
-    /// A commit was answered.
-    pub fn commit_done(&mut self, ino: Ino, slice: SliceId, result: Result<(), Errno>) -> Vec<Effect<D>> {
+    /// A commit was answered; `last` is the last slice in it.
+    pub fn commit_done(&mut self, ino: Ino, last: SliceId, result: Result<(), Errno>) -> Vec<Effect<D>> {
         let mut effects = Vec::new();
-        let block_size = self.block_size;
         if let Some(line) = self.lines.get_mut(&ino)
-            && line.committing
-            && line.jobs.front().is_some_and(|job| job.slice == slice)
+            && let Some(at) = line.committing.checked_sub(1)
+            && line.jobs.get(at).is_some_and(|job| job.slice == last)
         {
-            line.committing = false;
-            let job = line.leave();
-            match result {
-                Ok(()) => effects.push(Effect::Committed { ino, slice }),
-                Err(error) => {
-                    let certain = matches!(error, Errno::ENOENT | Errno::ENOSPC | Errno::EDQUOT);
-                    let sealed = job.as_ref().and_then(|job| job.seal).filter(|_| certain);
-                    effects.extend(job.zip(sealed).and_then(|(job, seal)| job.delete(&seal, block_size)));
-                    effects.push(Effect::Failed { ino, slice, error });
-                }
+            let many = std::mem::take(&mut line.committing);
+            if many > 1 && matches!(result, Err(Errno::ENOSPC | Errno::EDQUOT)) {
+                // There may be room for some of them.
+                line.alone = many;
+            } else {
+                end_commit(line, (ino, many), result, self.block_size, &mut effects);
             }
         }
         effects.extend(self.settle(ino));
@@ -314,26 +326,59 @@ impl<D> UploadQueue<D> {
     }
 }
 
+/// The first jobs of a line leave, with the answer to their commit.
+fn end_commit<D>(
+    line: &mut Line<D>,
+    (ino, many): (Ino, usize),
+    result: Result<(), Errno>,
+    block_size: u32,
+    effects: &mut Vec<Effect<D>>,
+) {
+    for job in (0..many).map_while(|_| line.leave()) {
+        let slice = job.slice;
+        match result {
+            Ok(()) => effects.push(Effect::Committed { ino, slice }),
+            Err(error) => {
+                if matches!(error, Errno::ENOENT | Errno::ENOSPC | Errno::EDQUOT) {
+                    effects.extend(job.delete(block_size));
+                }
+                effects.push(Effect::Failed { ino, slice, error });
+            }
+        }
+    }
+}
+
 /// Lets the head of a line go as far as it can.
 fn advance<D>(line: &mut Line<D>, ino: Ino, block_size: u32, effects: &mut Vec<Effect<D>>) {
-    while !line.committing
-        && let Some(job) = line.jobs.front()
-        && let Some(sealed) = job.seal
+    while line.committing == 0
+        && let Some(job) = line.jobs.front().filter(|job| job.seal.is_some())
     {
-        if let Some(error) = job.failed {
-            if job.under_way > 0 {
-                return; // an upload still under way could come after its own removal
+        let Some(error) = job.failed else {
+            line.committing = ready(line, block_size);
+            if line.committing > 0 {
+                let sealed = || line.jobs.iter().take(line.committing).filter_map(|job| job.seal.as_ref());
+                let parts = sealed().flat_map(|sealed| sealed.parts.iter().copied()).collect();
+                let mtime = sealed().last().map_or(Time::default(), |sealed| sealed.mtime);
+                effects.push(Effect::Commit { ino, parts, mtime });
             }
-            effects.extend(job.delete(&sealed, block_size));
-            effects.push(Effect::Failed { ino, slice: job.slice, error });
-            line.leave();
-            continue;
+            return;
+        };
+        if job.under_way > 0 {
+            return; // an upload still under way could come after its own removal
         }
-        let durable = job.durable == block_count(sealed.record.size, block_size);
-        if durable || active(Bug::CommitBeforeUpload) {
-            line.committing = true;
-            effects.push(Effect::Commit { ino, slice: sealed });
-        }
-        return;
+        effects.extend(job.delete(block_size));
+        effects.push(Effect::Failed { ino, slice: job.slice, error });
+        line.leave();
     }
+}
+
+/// How many jobs in front go into one commit.
+fn ready<D>(line: &Line<D>, block_size: u32) -> usize {
+    let most = if line.alone > 0 { 1 } else { usize::MAX };
+    let mut parts = 0;
+    let fits = |(at, job): &(usize, &Job)| {
+        parts += job.seal.as_ref().map_or(0, |sealed| sealed.parts.len());
+        job.is_ready(block_size) && (*at == 0 || parts <= SLICE_PARTS)
+    };
+    line.jobs.iter().enumerate().take(most).take_while(fits).count()
 }

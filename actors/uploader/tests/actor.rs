@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use zest_data::{BlockCodec, BlockId, BlockNames, BlockSink, Handover, SealReason};
 use zest_types::limits::{UPLOAD_PATIENCE_MS, UPLOADS};
-use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
+use zest_types::{Errno, Ino, Placed, SliceId, SliceRecord, Time};
 use zest_uploader::{Commits, Drain, DrainAll, HandOver, Outcomes, UploaderActor};
 use zest_world::BoxFuture;
 
@@ -37,17 +37,13 @@ struct Above {
 }
 
 impl Commits for Above {
-    fn commit(
-        &self,
-        ino: Ino,
-        _: u32,
-        record: SliceRecord,
-        _: Time,
-    ) -> BoxFuture<'static, Result<(), Errno>> {
-        for (_, key) in self.names.of_slice(record.id, record.size) {
-            assert!(self.store.has(&key), "commit of a slice without {key}");
+    fn commit(&self, ino: Ino, parts: Vec<Placed>, _: Time) -> BoxFuture<'static, Result<(), Errno>> {
+        for Placed { record, .. } in parts {
+            for (_, key) in self.names.of_slice(record.id, record.size) {
+                assert!(self.store.has(&key), "commit of a slice without {key}");
+            }
+            self.told.lock().push(Told::Commit(ino, record.id));
         }
-        self.told.lock().push(Told::Commit(ino, record.id));
         let answer = *self.answer.lock();
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(3)).await;
@@ -107,7 +103,8 @@ fn slice(id: u64, len: u32) -> Vec<Handover> {
         handed.push(Handover::Block { slice, index, data: data.slice(range) });
     }
     let record = SliceRecord::whole(0, slice, len);
-    handed.push(Handover::Seal { index: 0, record, mtime: Time::new(1, 0), reason: SealReason::Flush });
+    let (parts, mtime) = (vec![Placed { index: 0, record }], Time::new(1, 0));
+    handed.push(Handover::Seal { slice, size: len, parts, mtime, reason: SealReason::Flush });
     handed
 }
 

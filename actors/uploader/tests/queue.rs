@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zest_data::BlockId;
 use zest_data::block::block_count;
-use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
+use zest_types::limits::SLICE_PARTS;
+use zest_types::{Errno, Ino, Placed, SliceId, SliceRecord, Time};
 use zest_uploader::queue::{Effect, Sealed, Token, UploadQueue};
 use zest_world::planted::{Bug, activate};
 
@@ -14,7 +15,13 @@ const FILE: Ino = Ino(1);
 
 fn sealed(slice: u64, size: u32) -> Sealed {
     let record = SliceRecord::whole(0, SliceId(slice), size);
-    Sealed { index: 0, record, mtime: Time::default() }
+    Sealed { slice: SliceId(slice), size, parts: vec![Placed { index: 0, record }], mtime: Time::default() }
+}
+
+/// A commit of these, with their sizes.
+fn commit(slices: &[(u64, u32)]) -> Effect<()> {
+    let parts = slices.iter().flat_map(|(slice, size)| sealed(*slice, *size).parts).collect();
+    Effect::Commit { ino: FILE, parts, mtime: Time::default() }
 }
 
 fn block(slice: u64, index: u32) -> BlockId {
@@ -36,14 +43,77 @@ fn a_later_slice_waits_for_an_earlier_one_that_is_still_open() {
     assert_eq!(queue.drain(FILE, 9), []);
     assert_eq!(queue.block(FILE, block(1, 0), ()), [put(1, 0)]);
     assert_eq!(queue.seal(FILE, sealed(1, 10)), []);
-    assert_eq!(
-        queue.put_done(FILE, block(1, 0), Ok(())),
-        [Effect::Commit { ino: FILE, slice: sealed(1, 10) }]
-    );
-    let then = queue.commit_done(FILE, SliceId(1), Ok(()));
+    assert_eq!(queue.put_done(FILE, block(1, 0), Ok(())), [commit(&[(1, 10), (2, 10)])]);
     let committed = |slice| Effect::Committed { ino: FILE, slice: SliceId(slice) };
-    assert_eq!(then, [committed(1), Effect::Commit { ino: FILE, slice: sealed(2, 10) }]);
-    assert_eq!(queue.commit_done(FILE, SliceId(2), Ok(())), [committed(2), Effect::Drained(9)]);
+    let then = queue.commit_done(FILE, SliceId(2), Ok(()));
+    assert_eq!(then, [committed(1), committed(2), Effect::Drained(9)]);
+    assert!(queue.is_idle());
+}
+
+/// Slices 1 to `n`, each of one durable block but those in `not`.
+fn durable(queue: &mut UploadQueue<()>, n: u64, not: &[u64]) -> Vec<Effect<()>> {
+    let mut effects = Vec::new();
+    for slice in 1..=n {
+        queue.open(FILE, SliceId(slice));
+        effects.extend(queue.block(FILE, block(slice, 0), ()));
+        effects.extend(queue.seal(FILE, sealed(slice, 10)));
+    }
+    for slice in (1..=n).filter(|slice| !not.contains(slice)) {
+        effects.extend(queue.put_done(FILE, block(slice, 0), Ok(())));
+    }
+    effects.retain(|effect| !matches!(effect, Effect::Put { .. }));
+    effects
+}
+
+#[test]
+fn what_became_durable_meanwhile_is_committed_together_up_to_the_first_that_is_not() {
+    let mut queue = UploadQueue::new(BS, 100);
+    assert_eq!(durable(&mut queue, 6, &[5]), [commit(&[(1, 10)])]);
+    let then = queue.commit_done(FILE, SliceId(1), Ok(()));
+    assert_eq!(then.last(), Some(&commit(&[(2, 10), (3, 10), (4, 10)])));
+    assert_eq!(queue.put_done(FILE, block(5, 0), Ok(())), [], "one commit at a time");
+    assert_eq!(queue.commit_done(FILE, SliceId(3), Ok(())), [], "an answer to something else");
+    let then = queue.commit_done(FILE, SliceId(4), Ok(()));
+    assert_eq!(then.last(), Some(&commit(&[(5, 10), (6, 10)])));
+}
+
+#[test]
+fn a_commit_has_a_bounded_number_of_records() {
+    let mut queue: UploadQueue<()> = UploadQueue::new(BS, 100);
+    let many = |slice, parts: usize| {
+        let one = sealed(slice, 10);
+        Sealed { parts: one.parts.iter().copied().cycle().take(parts).collect(), ..one }
+    };
+    queue.open(FILE, SliceId(1));
+    for (slice, parts) in [(2, SLICE_PARTS), (3, SLICE_PARTS / 2), (4, SLICE_PARTS / 2), (5, 1)] {
+        queue.block(FILE, block(slice, 0), ());
+        queue.seal(FILE, many(slice, parts));
+        queue.put_done(FILE, block(slice, 0), Ok(()));
+    }
+    queue.block(FILE, block(1, 0), ());
+    queue.seal(FILE, sealed(1, 10));
+    queue.put_done(FILE, block(1, 0), Ok(()));
+    for (last, parts) in [(1, SLICE_PARTS), (2, SLICE_PARTS), (4, 1)] {
+        let then = queue.commit_done(FILE, SliceId(last), Ok(()));
+        let Some(Effect::Commit { parts: records, .. }) = then.last() else { panic!("{then:?}") };
+        assert_eq!(records.len(), parts, "behind slice {last}");
+    }
+}
+
+#[test]
+fn slices_that_find_no_room_together_are_tried_one_by_one() {
+    let mut queue = UploadQueue::new(BS, 100);
+    let committed = |slice| Effect::Committed { ino: FILE, slice: SliceId(slice) };
+    durable(&mut queue, 4, &[]);
+    let then = queue.commit_done(FILE, SliceId(1), Ok(()));
+    assert_eq!(then, [committed(1), commit(&[(2, 10), (3, 10), (4, 10)])]);
+    assert_eq!(queue.commit_done(FILE, SliceId(4), Err(Errno::ENOSPC)), [commit(&[(2, 10)])]);
+    assert_eq!(queue.commit_done(FILE, SliceId(2), Ok(())), [committed(2), commit(&[(3, 10)])]);
+    let then = queue.commit_done(FILE, SliceId(3), Err(Errno::ENOSPC));
+    let gone = Effect::Delete { blocks: vec![(block(3, 0), 10)] };
+    let failed = Effect::Failed { ino: FILE, slice: SliceId(3), error: Errno::ENOSPC };
+    assert_eq!(then, [gone, failed, commit(&[(4, 10)])]);
+    assert_eq!(queue.commit_done(FILE, SliceId(4), Ok(())), [committed(4)]);
     assert!(queue.is_idle());
 }
 
@@ -94,7 +164,7 @@ fn planted_bugs_do_what_they_say() {
         let then = queue.seal(FILE, sealed(1, 10));
         (queue, then)
     };
-    let commit = Effect::Commit { ino: FILE, slice: sealed(1, 10) };
+    let commit = commit(&[(1, 10)]);
     activate(Some(Bug::CommitBeforeUpload));
     let (mut queue, then) = until_seal();
     assert_eq!(then, std::slice::from_ref(&commit), "while the block is under way");
@@ -118,7 +188,7 @@ type Plan = Vec<(u64, u32)>;
 struct Driver {
     to_send: Vec<VecDeque<Send>>,
     puts: Vec<(Ino, BlockId)>,
-    commits: Vec<(Ino, Sealed)>,
+    commits: Vec<(Ino, Vec<Placed>)>,
     durable: BTreeSet<BlockId>,
     bad: BTreeSet<BlockId>,
     ended: BTreeMap<Ino, Vec<u64>>,
@@ -138,16 +208,18 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Put { ino, block, .. } => self.puts.push((ino, block)),
-                Effect::Commit { ino, slice } => {
-                    for index in 0..block_count(slice.record.size, BS) {
-                        let block = BlockId { slice: slice.record.id, index };
-                        assert!(self.durable.contains(&block), "commit before {block:?} is durable");
+                Effect::Commit { ino, parts, .. } => {
+                    for record in parts.iter().map(|part| part.record) {
+                        for index in 0..block_count(record.size, BS) {
+                            let block = BlockId { slice: record.id, index };
+                            assert!(self.durable.contains(&block), "commit before {block:?} is durable");
+                        }
                     }
                     assert!(
                         self.commits.iter().all(|(other, _)| *other != ino),
                         "two commits of a file at once"
                     );
-                    self.commits.push((ino, slice));
+                    self.commits.push((ino, parts));
                 }
                 Effect::Committed { ino, slice } => self.ended.entry(ino).or_default().push(slice.0),
                 Effect::Failed { ino, slice, .. } => {
@@ -194,9 +266,13 @@ impl Driver {
             self.take(queue.put_done(ino, block, result));
             return true;
         }
-        let (ino, slice) = self.commits.remove(at - self.puts.len());
-        let answer = if pick.is_multiple_of(7) { Err(Errno::ENOENT) } else { Ok(()) };
-        self.take(queue.commit_done(ino, slice.record.id, answer));
+        let (ino, parts) = self.commits.remove(at - self.puts.len());
+        let answer = match pick % 14 {
+            0 => Err(Errno::ENOENT),
+            7 => Err(Errno::ENOSPC),
+            _ => Ok(()),
+        };
+        self.take(queue.commit_done(ino, parts.last().unwrap().record.id, answer));
         true
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use zest_data::{BlockCodec, BlockId, BlockNames, BlockSink, Handover, SealReason};
 use zest_types::limits::UPLOADS;
-use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
+use zest_types::{Errno, Ino, Placed, SliceId, SliceRecord, Time};
 use zest_uploader::staging::{Bounds, Hours, Patience, Tally};
 use zest_uploader::{Commits, Drain, DrainAll, HandOver, Outcomes, Staging, StagingOptions, UploaderActor};
 use zest_world::planted::{Bug, activate};
@@ -33,9 +33,9 @@ struct Above {
 }
 
 impl Commits for Above {
-    fn commit(&self, _: Ino, _: u32, slice: SliceRecord, _: Time) -> BoxFuture<'static, Result<(), Errno>> {
+    fn commit(&self, _: Ino, parts: Vec<Placed>, _: Time) -> BoxFuture<'static, Result<(), Errno>> {
         if !*self.over.lock() {
-            self.committed.lock().insert(slice.id.0, slice.size);
+            self.committed.lock().extend(parts.iter().map(|part| (part.record.id.0, part.record.size)));
         }
         Box::pin(async { Ok(()) })
     }
@@ -68,7 +68,8 @@ fn slice(id: u64, len: u32) -> Vec<Handover> {
         handed.push(Handover::Block { slice, index, data: data.slice(range) });
     }
     let record = SliceRecord::whole(0, slice, len);
-    handed.push(Handover::Seal { index: 0, record, mtime: Time::new(1, 0), reason: SealReason::Flush });
+    let (parts, mtime) = (vec![Placed { index: 0, record }], Time::new(1, 0));
+    handed.push(Handover::Seal { slice, size: len, parts, mtime, reason: SealReason::Flush });
     handed
 }
 

@@ -19,7 +19,7 @@ use zest_data::{
 };
 use zest_types::limits::CHUNK_SIZE;
 use zest_types::slice::chunk_ranges;
-use zest_types::{Errno, Ino, SliceId, SliceRecord, Time};
+use zest_types::{Errno, Ino, Placed, SliceId, SliceRecord, Time};
 use zest_uploader::{Commits, Drain, DrainAll, HandOver, Outcomes, UploaderActor};
 use zest_world::BoxFuture;
 
@@ -59,17 +59,13 @@ struct Files {
 struct Above(Arc<Mutex<Files>>);
 
 impl Commits for Above {
-    fn commit(
-        &self,
-        ino: Ino,
-        index: u32,
-        record: SliceRecord,
-        _: Time,
-    ) -> BoxFuture<'static, Result<(), Errno>> {
+    fn commit(&self, ino: Ino, parts: Vec<Placed>, _: Time) -> BoxFuture<'static, Result<(), Errno>> {
         let files = self.0.clone();
         Box::pin(async move {
-            tokio::time::sleep(Duration::from_millis(record.id.0 % 5)).await;
-            files.lock().chunks.entry((ino, index)).or_default().push(record);
+            tokio::time::sleep(Duration::from_millis(parts[0].record.id.0 % 5)).await;
+            for Placed { index, record } in parts {
+                files.lock().chunks.entry((ino, index)).or_default().push(record);
+            }
             Ok(())
         })
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use zest_cache::{CacheActor, DiskTier, MemoryTier, Meter};
 use zest_data::{BlockNames, Budget, Handover, Shares};
 use zest_metadata::{Change, MetadataActor, Op, Views, compaction};
-use zest_types::{Attr, Caller, Errno, Handle, Ino, SliceId, SliceRecord, Time, limits};
+use zest_types::{Attr, Caller, Errno, Handle, Ino, Placed, SliceId, Time, limits};
 use zest_uploader::{Commits, HandOver, Outcomes, Staging, UploaderActor};
 use zest_world::planted::{self, Bug};
 use zest_world::{BoxFuture, World};
@@ -297,25 +297,25 @@ fn on_top(mut attr: Attr, pending: Option<(u64, Time)>) -> Attr {
 }
 
 impl Commits for Shared {
-    fn commit(
-        &self,
-        ino: Ino,
-        index: u32,
-        record: SliceRecord,
-        mtime: Time,
-    ) -> BoxFuture<'static, Result<(), Errno>> {
+    fn commit(&self, ino: Ino, parts: Vec<Placed>, mtime: Time) -> BoxFuture<'static, Result<(), Errno>> {
         let metadata = self.links().map(|links| links.metadata.clone());
         let (views, clock) = (Arc::clone(&self.views), Arc::clone(&self.world.clock));
         let on_crowded = Arc::clone(&self.on_crowded);
         Box::pin(async move {
-            let op = Op::CommitSlice { ino, index, record, mtime };
+            let mut added: BTreeMap<u32, usize> = BTreeMap::new();
+            for part in &parts {
+                *added.entry(part.index).or_default() += 1;
+            }
+            let op = Op::CommitSlices { ino, parts, mtime };
             let change = Change { caller: Caller::SYSTEM, op };
             metadata?.send(change).await.map_err(|_| Errno::EIO)??;
-            let records = views.chunk(ino, index, clock.mono()).map_or(0, |list| list.len());
-            if let Some(hears) = on_crowded.get().filter(|_| compaction::after_write(records)) {
-                let shortened = hears(ino, index);
-                if compaction::before_going_on(records) {
-                    shortened.await;
+            for (index, added) in added {
+                let Some(list) = views.chunk(ino, index, clock.mono()) else { continue };
+                if let Some(hears) = on_crowded.get().filter(|_| compaction::after_write(&list, added)) {
+                    let shortened = hears(ino, index);
+                    if compaction::before_going_on(list.len()) {
+                        shortened.await;
+                    }
                 }
             }
             Ok(())

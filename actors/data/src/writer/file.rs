@@ -1,4 +1,5 @@
-//! The unflushed writes of one file; only the newest slice grows. Keeps the order that makes later writes win: in
+//! The unflushed writes of one file; only the newest slice grows, by what goes on where it ended and by small writes
+//! elsewhere. Keeps the order that makes later writes win: in
 //! what reads see, in the order slices are announced, and so in the order they are committed.
 
 use super::pending::{self, PendingPiece};
@@ -7,12 +8,14 @@ use super::{Handover, SealReason, WriteError};
 use crate::budget::{Budget, Charge};
 use std::collections::VecDeque;
 use std::time::Duration;
-use zest_types::limits::{CHUNK_SIZE, FILE_MAX, PENDING_SLICES, SLICE_AGE_MS, SLICE_IDLE_MS};
+use zest_types::limits::{CHUNK_SIZE, FILE_MAX, PENDING_PARTS, PENDING_SLICES, SLICE_AGE_MS, SLICE_IDLE_MS};
 use zest_types::slice::{ChunkRange, chunk_ranges};
 use zest_types::{Errno, SliceId, Time};
 
 /// Bytes charged for a slice besides its payload: this struct, the uploader's and the queue's entries.
 const SLICE_OVERHEAD: u64 = 512;
+/// The same for a place where it shows, and the record of it.
+const PART_OVERHEAD: u64 = 128;
 
 /// Unflushed writes of one file, and what became of them.
 ///
@@ -53,7 +56,7 @@ impl FileWriter {
         }
         let plan = self.plan(offset, len);
         let fresh = plan.iter().filter(|step| step.into.is_none()).count();
-        if self.slices.len() + fresh > PENDING_SLICES {
+        if self.slices.len() + fresh > PENDING_SLICES || self.parts() + plan.len() > PENDING_PARTS {
             return Err(WriteError::Full);
         }
         let bytes = plan.iter().map(|step| step.bytes).sum();
@@ -65,19 +68,18 @@ impl FileWriter {
             let (part, later) = rest.split_at(step.range.len as usize);
             rest = later;
             let own = charge.split(step.bytes);
-            let into = match step.into {
-                Some(into) => {
+            let (into, at) = match step.into {
+                Some((into, at)) => {
                     self.slices[into].charge.absorb(own);
-                    into
+                    (into, at)
                 }
-                None => {
-                    self.open(new_ids.pop().ok_or(WriteError::NoSliceId)?, step.range, mono, own, &mut out)
-                }
+                None => (self.open(new_ids.pop().ok_or(WriteError::NoSliceId)?, mono, own, &mut out), 0),
             };
-            self.fill(into, step.range.pos, part, &mut out);
             let slice = &mut self.slices[into];
+            let full = slice.write(at, step.range, part, self.block_size);
+            hand_blocks(slice, full, &mut out);
             (slice.mtime, slice.touched) = (now, mono);
-            if u64::from(slice.end()) == CHUNK_SIZE {
+            if slice.is_complete(self.block_size) {
                 self.seal_at(into, SealReason::Complete, &mut out);
             }
         }
@@ -128,7 +130,7 @@ impl FileWriter {
     /// One past the last unflushed byte; the file is at least this long. `None` when all is committed.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
-        self.slices.iter().map(PendingSlice::file_end).max()
+        self.slices.iter().map(|slice| slice.file_end).max()
     }
 
     /// Time of the last write that is not committed.
@@ -176,8 +178,8 @@ impl FileWriter {
 /// Where a part of a write goes.
 struct Step {
     range: ChunkRange,
-    /// Index of an open slice; `None` for a new one.
-    into: Option<usize>,
+    /// Index of an open slice, and the place in it; `None` for a new one.
+    into: Option<(usize, u32)>,
     /// Memory it adds.
     bytes: u64,
 }
@@ -185,10 +187,10 @@ struct Step {
 impl FileWriter {
     fn plan(&self, offset: u64, len: u64) -> Vec<Step> {
         let step = |(n, range): (usize, ChunkRange)| {
-            // Only the beginning of a write can go on where the last one ended.
+            // Only the beginning of a write can go into the slice of the one before.
             let into = if n == 0 { self.slice_for(range) } else { None };
             let bytes = match into {
-                Some(at) => self.slices[at].growth(range.pos, range.len, self.block_size),
+                Some((into, at)) => self.slices[into].growth(at, range.len, self.block_size) + PART_OVERHEAD,
                 None => new_growth(range.len, self.block_size) + SLICE_OVERHEAD,
             };
             Step { range, into, bytes }
@@ -196,11 +198,18 @@ impl FileWriter {
         chunk_ranges(offset, len).enumerate().map(step).collect()
     }
 
-    /// The newest slice, if a write can go to it. An older one may not grow: slices are committed one by one, and
-    /// what a crash leaves of a file shall be a state it went through.
-    fn slice_for(&self, range: ChunkRange) -> Option<usize> {
-        let newest = self.slices.back().filter(|slice| slice.chunk == range.index && slice.takes(range.pos));
-        newest.map(|_| self.slices.len() - 1)
+    /// The newest slice, if a write can go to it, and where in it. An older one may not grow: slices are committed in
+    /// their order, and what a crash leaves of a file shall be a state it went through.
+    fn slice_for(&self, range: ChunkRange) -> Option<(usize, u32)> {
+        let newest = self.slices.back()?;
+        let behind = || newest.shares(range, self.block_size).then_some(newest.len);
+        let at = newest.takes(range, self.block_size).or_else(behind)?;
+        Some((self.slices.len() - 1, at))
+    }
+
+    /// Places that are not committed.
+    fn parts(&self) -> usize {
+        self.slices.iter().map(|slice| slice.parts.len()).sum()
     }
 
     /// Numbers for new slices, all or none; what one write leaves over serves the next.
@@ -223,25 +232,11 @@ impl FileWriter {
         Ok(taken)
     }
 
-    fn open(
-        &mut self,
-        id: SliceId,
-        range: ChunkRange,
-        mono: Duration,
-        charge: Charge,
-        out: &mut Vec<Handover>,
-    ) -> usize {
+    fn open(&mut self, id: SliceId, mono: Duration, charge: Charge, out: &mut Vec<Handover>) -> usize {
         out.extend(self.seal_all(SealReason::Superseded));
         out.push(Handover::Open { slice: id });
-        self.slices.push_back(PendingSlice::new(id, range.index, range.pos, mono, charge));
+        self.slices.push_back(PendingSlice::new(id, mono, charge));
         self.slices.len() - 1
-    }
-
-    /// Copies payload and hands over blocks that became full.
-    fn fill(&mut self, at: usize, pos: u32, data: &[u8], out: &mut Vec<Handover>) {
-        let slice = &mut self.slices[at];
-        let full = slice.write(pos, data, self.block_size);
-        hand_blocks(slice, full, out);
     }
 
     fn seal_where(&mut self, reason: SealReason, wanted: impl Fn(&PendingSlice) -> bool) -> Vec<Handover> {
@@ -259,7 +254,8 @@ impl FileWriter {
         let full = slice.blocks.len();
         slice.seal(self.block_size);
         hand_blocks(slice, full..slice.blocks.len(), out);
-        out.push(Handover::Seal { index: slice.chunk, record: slice.record(), mtime: slice.mtime, reason });
+        let (slice, size, parts, mtime) = (slice.id, slice.len, slice.records(), slice.mtime);
+        out.push(Handover::Seal { slice, size, parts, mtime, reason });
     }
 }
 

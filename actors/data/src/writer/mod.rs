@@ -7,7 +7,7 @@ mod pending;
 mod slice;
 
 use bytes::Bytes;
-use zest_types::{Errno, SliceId, SliceRecord, Time};
+use zest_types::{Errno, Placed, SliceId, Time};
 
 pub use file::FileWriter;
 pub use pending::PendingPiece;
@@ -31,10 +31,12 @@ pub enum Handover {
     },
     /// A slice is complete: all its blocks were handed over before.
     Seal {
-        /// Number of the chunk.
-        index: u32,
-        /// What to commit.
-        record: SliceRecord,
+        /// The slice.
+        slice: SliceId,
+        /// All its bytes.
+        size: u32,
+        /// What to commit, in the order in which it was written.
+        parts: Vec<Placed>,
         /// Time of the last write in it.
         mtime: Time,
         /// Why now.
@@ -77,6 +79,6 @@ pub enum SealReason {
     Pressure,
     /// The slice reached its chunk's end.
     Complete,
-    /// A later write went elsewhere.
+    /// A later write went elsewhere, and found no place in the slice.
     Superseded,
 }

@@ -1,6 +1,6 @@
 //! What reads see of writes that are not committed yet: the newest of them wins, byte by byte.
 
-use super::slice::PendingSlice;
+use super::slice::{Part, PendingSlice};
 use bytes::Bytes;
 use zest_types::limits::CHUNK_SIZE;
 use zest_types::slice::{ChunkRange, chunk_ranges};
@@ -17,8 +17,8 @@ pub struct PendingPiece {
 
 /// Unflushed bytes in `[offset, offset + len)`, sorted, without overlaps. `slices` are in the order they began.
 ///
-/// A later slice wins over an earlier one: the writer never puts a write into a slice that a later one overlaps
-/// there.
+/// A later slice wins over an earlier one, and in a slice a later part: the writer never puts a write into one that
+/// another overlaps since.
 pub(super) fn pieces<'a, I>(slices: I, offset: u64, len: u64) -> Vec<PendingPiece>
 where
     I: DoubleEndedIterator<Item = &'a PendingSlice> + Clone,
@@ -40,15 +40,18 @@ fn pieces_of_chunk<'a>(
     found: &mut Vec<PendingPiece>,
 ) {
     let mut gaps = vec![(range.pos, range.pos + range.len)];
-    for slice in slices.rev().filter(|s| s.chunk == range.index && s.meets(range.pos, range.len)) {
+    let parts = slices.rev().flat_map(|slice| slice.parts.iter().rev().map(move |part| (slice, part)));
+    for (slice, part) in
+        parts.filter(|(_, part)| part.chunk == range.index && part.meets(range.pos, range.len))
+    {
         let mut left = Vec::with_capacity(gaps.len() + 1);
         for (from, to) in gaps {
-            let (start, end) = (from.max(slice.pos), to.min(slice.end()));
+            let (start, end) = (from.max(part.pos), to.min(part.end()));
             if start >= end {
                 left.push((from, to));
                 continue;
             }
-            copy_out(slice, start, end, found);
+            copy_out(slice, part, (start, end), found);
             left.extend([(from, start), (end, to)].into_iter().filter(|(from, to)| from < to));
         }
         gaps = left;
@@ -58,15 +61,16 @@ fn pieces_of_chunk<'a>(
     }
 }
 
-/// Bytes `[start, end)` of the chunk, which the slice has: full blocks by reference, the tail by copy.
-fn copy_out(slice: &PendingSlice, start: u32, end: u32, found: &mut Vec<PendingPiece>) {
-    let base = u64::from(slice.chunk) * CHUNK_SIZE;
-    let mut at = slice.pos as usize;
-    let (start, end) = (start as usize, end as usize);
+/// Bytes `[start, end)` of the chunk, which the part shows: full blocks by reference, the tail by copy.
+fn copy_out(slice: &PendingSlice, part: &Part, (start, end): (u32, u32), found: &mut Vec<PendingPiece>) {
+    let base = u64::from(part.chunk) * CHUNK_SIZE + u64::from(start);
+    // From here on places in the slice.
+    let (start, end) = ((part.off + (start - part.pos)) as usize, (part.off + (end - part.pos)) as usize);
+    let mut at = 0;
     let mut emit = |at: usize, len: usize, cut: &dyn Fn(usize, usize) -> Bytes| {
         let (from, to) = (start.max(at), end.min(at + len));
         if from < to {
-            found.push(PendingPiece { offset: base + from as u64, data: cut(from - at, to - at) });
+            found.push(PendingPiece { offset: base + (from - start) as u64, data: cut(from - at, to - at) });
         }
     };
     for block in &slice.blocks {

@@ -1,26 +1,53 @@
 //! One slice on its way from writes to the store: full blocks that never change again and a tail that grows.
 //! Payload is copied once, into the tail; the tail's memory itself becomes the block that is uploaded and cached.
+//! A stream of writes is one place in the file. Small writes here and there share a slice of one block: it shows in as
+//! many places, the later ones on top, and only the newest place grows.
 
 use crate::budget::Charge;
 use bytes::Bytes;
 use std::time::Duration;
-use zest_types::limits::CHUNK_SIZE;
-use zest_types::{SliceId, SliceRecord, Time};
+use zest_types::limits::{CHUNK_SIZE, PACKED_WRITE, SLICE_PARTS};
+use zest_types::slice::ChunkRange;
+use zest_types::{Placed, SliceId, SliceRecord, Time};
 
 /// Smallest tail, bytes.
 const FIRST: usize = 4096;
 /// A tail grows by this factor.
 const GROWTH: usize = 4;
 
-/// A slice that was not committed yet.
-#[derive(Debug)]
-pub(super) struct PendingSlice {
-    pub id: SliceId,
+/// A place in the file where bytes of a slice show.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
     /// Number of the chunk.
     pub chunk: u32,
     /// First byte in the chunk.
     pub pos: u32,
+    /// First byte in the slice.
+    pub off: u32,
     pub len: u32,
+}
+
+impl Part {
+    /// One past the last byte in the chunk.
+    pub fn end(&self) -> u32 {
+        self.pos + self.len
+    }
+
+    /// Whether it shows any of `[pos, pos + len)` of its chunk.
+    pub fn meets(&self, pos: u32, len: u32) -> bool {
+        self.pos < pos.saturating_add(len) && pos < self.end()
+    }
+}
+
+/// A slice that was not committed yet.
+#[derive(Debug)]
+pub(super) struct PendingSlice {
+    pub id: SliceId,
+    /// Where it shows, in the order in which that was written; at least one place.
+    pub parts: Vec<Part>,
+    pub len: u32,
+    /// One past the last byte in the file.
+    pub file_end: u64,
     /// Full blocks, and the last one too once the slice is sealed.
     pub blocks: Vec<Bytes>,
     /// Bytes of the block that is not full.
@@ -37,13 +64,13 @@ pub(super) struct PendingSlice {
 }
 
 impl PendingSlice {
-    /// An empty slice at `pos` of a chunk.
-    pub fn new(id: SliceId, chunk: u32, pos: u32, mono: Duration, charge: Charge) -> PendingSlice {
+    /// An empty slice.
+    pub fn new(id: SliceId, mono: Duration, charge: Charge) -> PendingSlice {
         PendingSlice {
             id,
-            chunk,
-            pos,
+            parts: Vec::new(),
             len: 0,
+            file_end: 0,
             blocks: Vec::new(),
             tail: Vec::new(),
             tail_room: 0,
@@ -55,39 +82,51 @@ impl PendingSlice {
         }
     }
 
-    /// One past the last byte in the chunk.
-    pub fn end(&self) -> u32 {
-        self.pos + self.len
+    /// Where in the slice a write at this place of the file goes, if it goes on with the newest part: it begins in the
+    /// tail or right behind it. One that shares its slice with others ends with the block.
+    pub fn takes(&self, range: ChunkRange, block_size: u32) -> Option<u32> {
+        let last = self.parts.last().filter(|last| !self.sealed && last.chunk == range.index)?;
+        let tail = self.len - low32(self.tail.len());
+        let begin = last.pos + tail.saturating_sub(last.off);
+        let at = last.off + (range.pos.checked_sub(last.pos)?);
+        let fits = self.parts.len() == 1 || at + range.len <= block_size;
+        (fits && (begin..=last.end()).contains(&range.pos)).then_some(at)
     }
 
-    /// One past the last byte in the file.
-    pub fn file_end(&self) -> u64 {
-        u64::from(self.chunk) * CHUNK_SIZE + u64::from(self.end())
+    /// Whether a write elsewhere may share the slice, which then has one block.
+    pub fn shares(&self, range: ChunkRange, block_size: u32) -> bool {
+        let room = self.blocks.is_empty() && self.len + range.len <= block_size;
+        !self.sealed && room && range.len <= PACKED_WRITE && self.parts.len() < SLICE_PARTS
     }
 
-    /// Whether a write at `pos` of this chunk can go into the slice: it begins in the tail or right behind it.
-    pub fn takes(&self, pos: u32) -> bool {
-        let tail = self.end() - low32(self.tail.len());
-        !self.sealed && (tail..=self.end()).contains(&pos)
+    /// Whether nothing more can be written to it.
+    pub fn is_complete(&self, block_size: u32) -> bool {
+        match self.parts.as_slice() {
+            [] => false,
+            [only] => u64::from(only.end()) == CHUNK_SIZE,
+            parts => self.len >= block_size || parts.len() >= SLICE_PARTS,
+        }
     }
 
-    /// Whether the slice shows any of `[pos, pos + len)` of its chunk.
-    pub fn meets(&self, pos: u32, len: u32) -> bool {
-        self.pos < pos.saturating_add(len) && pos < self.end()
-    }
-
-    /// Bytes of memory a write of `len` bytes at `pos` adds.
-    pub fn growth(&self, pos: u32, len: u32, block_size: u32) -> u64 {
-        let start = self.end() - low32(self.tail.len());
-        let need = (pos + len).saturating_sub(start);
+    /// Bytes of memory a write of `len` bytes at `at` of the slice adds.
+    pub fn growth(&self, at: u32, len: u32, block_size: u32) -> u64 {
+        let start = self.len - low32(self.tail.len());
+        let need = (at + len).saturating_sub(start);
         growth(self.tail_room, self.blocks.is_empty(), need, block_size)
     }
 
-    /// Copies a write that [`PendingSlice::takes`]; answers which blocks became full, as a range of `blocks`.
-    pub fn write(&mut self, pos: u32, mut data: &[u8], block_size: u32) -> std::ops::Range<usize> {
+    /// Copies a write that [`PendingSlice::takes`] at `at`, or one that begins a new part at the slice's end; answers
+    /// which blocks became full, as a range of `blocks`.
+    pub fn write(
+        &mut self,
+        at: u32,
+        range: ChunkRange,
+        mut data: &[u8],
+        block_size: u32,
+    ) -> std::ops::Range<usize> {
         let full_before = self.blocks.len();
-        let tail_start = self.end() - low32(self.tail.len());
-        let at = (pos - tail_start) as usize;
+        self.place(at, range);
+        let at = (at - (self.len - low32(self.tail.len()))) as usize;
         let over = data.len().min(self.tail.len() - at);
         let (inside, behind) = data.split_at(over);
         self.tail[at..at + over].copy_from_slice(inside);
@@ -149,9 +188,28 @@ impl PendingSlice {
         self.tail_room = 0;
     }
 
-    /// The record to commit.
-    pub fn record(&self) -> SliceRecord {
-        SliceRecord::whole(self.pos, self.id, self.len)
+    /// The newest part grows, or another begins.
+    fn place(&mut self, at: u32, range: ChunkRange) {
+        let ChunkRange { index: chunk, pos, len } = range;
+        let goes_on =
+            |last: &&mut Part| last.chunk == chunk && last.off.checked_add(pos) == at.checked_add(last.pos);
+        match self.parts.last_mut().filter(goes_on) {
+            Some(last) => last.len = last.len.max(pos + len - last.pos),
+            None => self.parts.push(Part { chunk, pos, off: at, len }),
+        }
+        self.file_end = self.file_end.max(u64::from(chunk) * CHUNK_SIZE + u64::from(pos + len));
+    }
+
+    /// The records to commit.
+    pub fn records(&self) -> Vec<Placed> {
+        let record = |part: &Part| {
+            let (id, size) = (self.id, self.len);
+            Placed {
+                index: part.chunk,
+                record: SliceRecord { pos: part.pos, id, size, off: part.off, len: part.len },
+            }
+        };
+        self.parts.iter().map(record).collect()
     }
 }
 
@@ -201,13 +259,14 @@ mod tests {
     fn memory_charged_is_memory_used() {
         let budget = Budget::new(1 << 30);
         let charge = budget.try_take(new_growth(100, BS)).unwrap();
-        let mut slice = PendingSlice::new(SliceId(1), 0, 0, Duration::ZERO, charge);
-        assert!(slice.write(0, &[1; 100], BS).is_empty());
+        let mut slice = PendingSlice::new(SliceId(1), Duration::ZERO, charge);
+        let range = |pos, len| ChunkRange { index: 0, pos, len };
+        assert!(slice.write(0, range(0, 100), &[1; 100], BS).is_empty());
         assert_eq!(budget.used(), 4096);
         for (pos, len) in [(100, 4000), (50, 10), (4100, 3 * BS), (4100 + 3 * BS, 5)] {
             let more = budget.try_take(slice.growth(pos, len, BS)).unwrap();
             slice.charge.absorb(more);
-            slice.write(pos, &vec![2; len as usize], BS);
+            slice.write(pos, range(pos, len), &vec![2; len as usize], BS);
             let held = slice.blocks.len() * BS as usize + slice.tail.capacity();
             assert_eq!(budget.used(), held as u64, "after a write at {pos}");
         }

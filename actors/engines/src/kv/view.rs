@@ -77,6 +77,6 @@ impl View<'_> {
             };
             batch.insert(encode_key(key), value);
         }
-        Ok((Applied { records: records.into_iter().collect() }, batch))
+        Ok((Applied { records: records.into_iter().collect(), grown: Vec::new() }, batch))
     }
 }

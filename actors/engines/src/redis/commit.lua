@@ -4,7 +4,8 @@
 -- ARGV is a row of words read from left to right; words that name keys are places in KEYS. Numbers of 64 bits are
 -- kept as bytes, or as a high and a low part, since numbers here are doubles.
 -- Answers {1, attributes, lists, numbers} when done, {0, values of everything expected} on a conflict, {2, text}
--- when a record is damaged; in the last two cases nothing was written.
+-- when a record is damaged; in the last two cases nothing was written. Of a list there is only the length, where it was
+-- as long as the asker knows it and all was appended that was to be, and nothing else done to it.
 local at, call = 0, redis.call
 local function word() at = at + 1 return ARGV[at] end
 local function num() return tonumber(word()) end
@@ -95,10 +96,15 @@ if not hold then return { 0, fresh } end
 
 -- What is to be done, in order, once everything is worked out.
 local todo, attrs, shown, lists, numbers = {}, {}, {}, {}, {}
--- What lists and statistics will be, where this change set touches them.
+-- What lists and statistics will be, where this change set sets them.
 local chunks, stated = {}, {}
+-- Lists that this change set appends to: their lengths before it, what is added, and whether all of it was.
+local tails = {}
 local broken
 local function put(...) todo[#todo + 1] = { ... } end
+local function push(cmd, k, v)
+  for i = 1, #v, 1000 do put(cmd, k, unpack(v, i, math.min(i + 999, #v))) end
+end
 local function attr_of(k)
   local v = attrs[k]
   if v == nil then v = call('GET', k) attrs[k] = v end
@@ -180,9 +186,27 @@ local function bytes_less(a, b)
   end
   return false
 end
-local function chunk(k)
-  if not chunks[k] then chunks[k] = call('LRANGE', k, 0, -1) end
-  return chunks[k]
+local function tail(k, known)
+  local t = tails[k]
+  if not t then
+    local was = chunks[k] and #chunks[k] or call('LLEN', k)
+    t = { was = was, added = {}, all = not chunks[k] and was == tonumber(known) }
+    tails[k] = t
+    lists[#lists + 1] = k
+  end
+  return t
+end
+-- Whether a list has this already. A server that can't say which place it has there shows the list.
+local function has(k, t, value)
+  for i = 1, #t.added do if t.added[i] == value then return true end end
+  local list = chunks[k]
+  if not list then
+    local at = redis.pcall('LPOS', k, value)
+    if type(at) ~= 'table' then return at end
+    list = call('LRANGE', k, 0, -1)
+  end
+  for i = 1, #list do if list[i] == value then return true end end
+  return false
 end
 local function has_statistics(space, dir)
   local will = stated[space .. ' ' .. dir]
@@ -279,6 +303,12 @@ local function change()
   end
 end
 
+-- A list is set as a whole, whatever was appended to it before.
+local function set_list(k, list)
+  chunks[k] = list
+  local t = tails[k]
+  if t then t.was, t.added, t.all = #list, {}, false end
+end
 local function store()
   local p = place()
   local v = values()
@@ -294,14 +324,14 @@ local function store()
   else
     put('DEL', p.key)
     local cmd = kind == 'l' and 'RPUSH' or 'HSET'
-    for i = 1, #v, 2 do put(cmd, p.key, v[i], v[i + 1]) end
-    chunks[p.key] = v
+    push(cmd, p.key, v)
+    set_list(p.key, v)
   end
 end
 local function remove()
   local p = place()
   local kind = p.kind
-  if kind == 's' or kind == 'l' or kind == 'a' then put('DEL', p.key) attrs[p.key] = false chunks[p.key] = {}
+  if kind == 's' or kind == 'l' or kind == 'a' then put('DEL', p.key) attrs[p.key] = false set_list(p.key, {})
   elseif kind == 'h' then put('HDEL', p.key, p.field)
   elseif kind == 'z' then put('ZREM', p.key, p.field)
   elseif kind == 'm' then put('SREM', p.key, p.field)
@@ -338,13 +368,14 @@ while at < #ARGV do
   elseif what == 'D' then remove()
   elseif what == 'T' then change()
   elseif what == 'B' then
-    local k, create, once, list = key(), word() == '1', word() == '1', values()
-    local now, again = chunk(k), false
-    if once then for i = 1, #now do again = again or now[i] == list[1] end end
-    if not again and (create or #now > 0) then
-      for i = 1, #list do put('RPUSH', k, list[i]) now[#now + 1] = list[i] end
+    local k, known, create, once, list = key(), word(), word() == '1', word() == '1', values()
+    local t = tail(k, known)
+    if (create or t.was + #t.added > 0) and not (once and has(k, t, list[1])) then
+      push('RPUSH', k, list)
+      for i = 1, #list do t.added[#t.added + 1] = list[i] end
+    else
+      t.all = false
     end
-    lists[#lists + 1] = k
   elseif what == 'I' then
     local p, n = place(), word()
     if p.kind == 's' then put('INCRBY', p.key, n) else put('HINCRBY', p.key, p.field, n) end
@@ -380,6 +411,10 @@ for i = 1, #todo do
 end
 for i = 1, #read, 1000 do call('EXISTS', unpack(read, i, math.min(i + 999, #read))) end
 for i = 1, #shown do shown[i] = attrs[shown[i]] end
-for i = 1, #lists do lists[i] = chunks[lists[i]] end
+for i = 1, #lists do
+  local k = lists[i]
+  local t = tails[k]
+  lists[i] = t.all and t.was + #t.added or call('LRANGE', k, 0, -1)
+end
 for i = 1, #numbers do numbers[i] = look(numbers[i]) end
 return { 1, shown, lists, numbers }

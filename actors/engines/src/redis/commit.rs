@@ -7,8 +7,8 @@ use redis::Value;
 use std::collections::BTreeMap;
 use zest_metadata::record::LockOwner;
 use zest_metadata::{
-    Applied, AttrDelta, AttrFields, ChangeSet, CommitError, Counter, EngineError, Expect, Key, Record, Scan,
-    Write,
+    Applied, AttrDelta, AttrFields, ChangeSet, CommitError, Counter, EngineError, Expect, Key, Lengths,
+    Record, Scan, Write,
 };
 use zest_types::{Attr, Ino, SliceRecord, Time};
 use zest_world::planted::{self, Bug};
@@ -32,13 +32,18 @@ pub(crate) struct Sentence {
 
 struct Writer<'a> {
     places: &'a Places,
+    known: &'a Lengths,
     at: BTreeMap<Vec<u8>, usize>,
     out: Sentence,
 }
 
 /// The words of a change set.
-pub(crate) fn sentence(places: &Places, changes: &ChangeSet) -> Result<Sentence, EngineError> {
-    let mut writer = Writer { places, at: BTreeMap::new(), out: Sentence::default() };
+pub(crate) fn sentence(
+    places: &Places,
+    changes: &ChangeSet,
+    known: &Lengths,
+) -> Result<Sentence, EngineError> {
+    let mut writer = Writer { places, known, at: BTreeMap::new(), out: Sentence::default() };
     let told = if planted::active(Bug::KeyNotChecked) { 1 } else { usize::MAX };
     let expected = changes.expect.get(..told).unwrap_or(&changes.expect);
     writer.text(expected.len().to_string());
@@ -361,10 +366,13 @@ impl Writer<'_> {
         let once = matches!(list, [only] if !only.id.is_zeros());
         self.text("B");
         self.key(self.places.chunk(ino, index));
+        self.text(self.known.get(&key).map_or_else(String::new, ToString::to_string));
         self.text(if create { "1" } else { "0" });
         self.text(if once { "1" } else { "0" });
         self.values(values);
-        self.out.lists.push(key);
+        if !self.out.lists.contains(&key) {
+            self.out.lists.push(key);
+        }
         Ok(())
     }
 }
@@ -413,17 +421,22 @@ impl Sentence {
                 else {
                     return Err(odd());
                 };
-                let mut records = BTreeMap::from_iter(self.plain);
+                let (mut records, mut grown) = (BTreeMap::from_iter(self.plain), Vec::new());
                 for (keys, values) in [(self.attrs, attrs), (self.lists, lists), (self.numbers, numbers)] {
                     let Value::Array(values) = values else { return Err(odd()) };
                     for (key, value) in keys.into_iter().zip(values) {
+                        if matches!((&key, &value), (Key::Chunk(..), Value::Int(_))) {
+                            records.remove(&key);
+                            grown.push(key);
+                            continue;
+                        }
                         // It is committed: a value that can't be read is damage for whoever reads it next.
                         if let Ok(record) = decode(&key, value) {
                             records.insert(key, record);
                         }
                     }
                 }
-                Ok(Applied { records: records.into_iter().collect() })
+                Ok(Applied { records: records.into_iter().collect(), grown })
             }
             Some(Value::Int(0)) => {
                 let Some(Value::Array(values)) = parts.next() else { return Err(odd()) };

@@ -33,7 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use zest_metadata::{
-    Applied, ChangeSet, CommitError, Engine, EngineError, Key, Listener, Record, Scan, SlicePage, Stalls,
+    Applied, ChangeSet, CommitError, Engine, EngineError, Key, Lengths, Listener, Record, Scan, SlicePage,
+    Stalls,
 };
 use zest_types::limits;
 use zest_world::planted::{self, Bug};
@@ -121,8 +122,8 @@ impl RedisEngine {
         }
     }
 
-    async fn commit_by_script(&self, changes: &ChangeSet) -> Result<Applied, CommitError> {
-        let sentence = sentence(&self.places, changes)?;
+    async fn commit_by_script(&self, changes: &ChangeSet, known: &Lengths) -> Result<Applied, CommitError> {
+        let sentence = sentence(&self.places, changes, known)?;
         let mut by_name = true;
         let mut patience = Patience::new(&self.world);
         loop {
@@ -238,8 +239,12 @@ impl Engine for RedisEngine {
     }
 
     async fn commit(&self, changes: &ChangeSet) -> Result<Applied, CommitError> {
+        self.commit_knowing(changes, &Lengths::new()).await
+    }
+
+    async fn commit_knowing(&self, changes: &ChangeSet, known: &Lengths) -> Result<Applied, CommitError> {
         let applied = match self.scripts.load(Ordering::Relaxed) {
-            true => self.commit_by_script(changes).await,
+            true => self.commit_by_script(changes, known).await,
             false => watch::commit(self, changes).await,
         }?;
         self.link.core.numbers.note(&applied.records);

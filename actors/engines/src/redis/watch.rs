@@ -120,7 +120,7 @@ async fn once(
     }
     match pipeline.query_async::<Value>(connection).await {
         Ok(Value::Nil) if !planted::active(Bug::AbortTakenForDone) => Ok(None),
-        Ok(_) => Ok(Some(Applied { records: records.into_iter().collect() })),
+        Ok(_) => Ok(Some(Applied { records: records.into_iter().collect(), grown: Vec::new() })),
         Err(error) if error.is_io_error() || error.is_connection_dropped() => {
             Err(Stop::Final(CommitError::Unknown(error.to_string())))
         }

@@ -19,16 +19,36 @@ use std::collections::BTreeMap;
 use zest_engines::MemoryEngine;
 use zest_metadata::apply::{Records, Refused};
 use zest_metadata::map::RecordMap;
-use zest_metadata::{ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan};
+use zest_metadata::{ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan, grown};
+use zest_types::SliceRecord;
 
-/// Meets the engine and the map of records with the same change sets.
-pub async fn agree(engine: &dyn Engine, seed: u64, rounds: usize) {
+/// The lists a change set touches; now and then another client has made one longer.
+fn known_lists(map: &RecordMap, changes: &ChangeSet, round: usize) -> BTreeMap<Key, Vec<SliceRecord>> {
+    let list = |key: Key| match map.get(&key).unwrap() {
+        Some(Record::Slices(list)) => Some((key, list.get(usize::from(round % 5 == 0)..)?.to_vec())),
+        _ => matches!(key, Key::Chunk(..)).then(|| (key, Vec::new())),
+    };
+    draw::touched(changes).into_iter().filter_map(list).collect()
+}
+
+/// Meets the engine and the map of records with the same change sets. Tells how many lists were not read back.
+pub async fn agree(engine: &dyn Engine, seed: u64, rounds: usize) -> usize {
     let mut draw = Draw::new(seed);
     let mut map = RecordMap::default();
+    let mut not_read = 0;
     for round in 0..rounds {
         let changes = if round == 0 { draw::beginning() } else { draw.changes() };
+        let known = known_lists(&map, &changes, round);
+        let lengths = known.iter().map(|(key, list)| (key.clone(), list.len())).collect();
         let wanted = map.commit(&changes);
-        let got = engine.commit(&changes).await;
+        let mut got = engine.commit_knowing(&changes, &lengths).await;
+        if let Ok(got) = &mut got {
+            not_read += got.grown.len();
+            for key in got.grown.drain(..) {
+                let list = grown(&key, &known[&key], &changes);
+                got.records.push((key, Some(Record::Slices(list))));
+            }
+        }
         match (&wanted, &got) {
             (Ok(wanted), Ok(got)) => {
                 for (key, record) in &got.records {
@@ -53,6 +73,7 @@ pub async fn agree(engine: &dyn Engine, seed: u64, rounds: usize) {
             same_touched(engine, &map, &changes, &format!("seed {seed}, round {round}, {changes:?}")).await;
         }
     }
+    not_read
 }
 
 async fn same_touched(engine: &dyn Engine, map: &RecordMap, changes: &ChangeSet, when: &str) {

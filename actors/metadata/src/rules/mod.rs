@@ -83,9 +83,7 @@ pub fn decide(op: &Op, snapshot: &Snapshot, env: &Env<'_>) -> Result<Decision, S
         Op::Fallocate { ino, offset, len, mode } => {
             fallocate::decide(*ino, *offset, *len, *mode, snapshot, env)
         }
-        Op::CommitSlice { ino, index, record, mtime } => {
-            content::commit_slice(*ino, *index, *record, *mtime, snapshot, env)
-        }
+        Op::CommitSlices { ino, parts, mtime } => content::commit_slices(*ino, parts, *mtime, snapshot, env),
         Op::CopyRange { from, from_offset, to, to_offset, len } => {
             let range =
                 copy::Range { from: *from, from_offset: *from_offset, to: *to, to_offset: *to_offset };

@@ -7,7 +7,7 @@ use zest_metadata::consistency::problems;
 use zest_metadata::map::RecordMap;
 use zest_metadata::rules::{self, Decision};
 use zest_metadata::{Counter, Env, Key, Op, Outcome, Record, Snapshot, Stop, Want};
-use zest_types::{Attr, Caller, Errno, FileType, Ino, Name, SliceId, SliceRecord, Time};
+use zest_types::{Attr, Caller, Errno, FileType, Ino, Name, Placed, SliceId, SliceRecord, Time};
 
 pub const ROOT_USER: Caller = Caller { uid: 0, gid: 0, pid: 1, check: true };
 
@@ -76,7 +76,11 @@ impl World {
 
     /// Decides from the records as they are, with a look at each record asked for.
     pub fn decide(&mut self, op: &Op) -> Result<Decision, Errno> {
-        let mut snapshot = Snapshot::default();
+        self.decide_knowing(op, Snapshot::default())
+    }
+
+    /// The same, by somebody who knows some of them.
+    pub fn decide_knowing(&mut self, op: &Op, mut snapshot: Snapshot) -> Result<Decision, Errno> {
         self.rounds = 0;
         let quota_dirs = self.quota_dirs();
         loop {
@@ -202,7 +206,7 @@ impl World {
         let record = SliceRecord::whole(pos, SliceId(self.next_slice), len);
         self.next_slice += 1;
         let mtime = Time::new(self.now + 1, 0);
-        self.run(&Op::CommitSlice { ino, index, record, mtime }).unwrap();
+        self.run(&commit(ino, index, record, mtime)).unwrap();
         record
     }
 
@@ -251,6 +255,11 @@ pub fn make_op(parent: Ino, text: &str, kind: FileType) -> Op {
     let target = if kind == FileType::Symlink { b"somewhere".to_vec() } else { Vec::new() };
     let name = name(text);
     Op::Make { parent, name, kind, mode: 0o755, umask: 0o022, rdev: 0, target, existing_ok: false }
+}
+
+/// One slice that shows in one place becomes part of a file.
+pub fn commit(ino: Ino, index: u32, record: SliceRecord, mtime: Time) -> Op {
+    Op::CommitSlices { ino, parts: vec![Placed { index, record }], mtime }
 }
 
 pub fn unlink(parent: Ino, text: &str) -> Op {
