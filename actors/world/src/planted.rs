@@ -84,8 +84,8 @@ pub enum Bug {
     LostWriteUntold,
     /// An fsync does not wait for uploads.
     FsyncBeforeUpload,
-    /// Before a lock is granted the kernel forgets attributes, and pages only if those turn out to be others.
-    PagesOutliveLock,
+    /// Attributes are taken back while they are on their way into the kernel, which leaves them out then.
+    TakenBackOnTheWay,
     /// A lock is granted before the kernel has forgotten what others wrote.
     LockBeforeForgetting,
     /// A leak: the clock of the machine.
@@ -129,7 +129,7 @@ impl Bug {
         Bug::LiveSessionEnded,
         Bug::SharedLockIgnored,
         Bug::FullDirectoryRemoved,
-        Bug::PagesOutliveLock,
+        Bug::TakenBackOnTheWay,
         Bug::LockBeforeForgetting,
     ];
 

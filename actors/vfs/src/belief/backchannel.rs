@@ -216,11 +216,8 @@ impl Backchannel {
                 self.told.done(&batch);
             }
             Work::Grant(Grant::Stale, ino, answer) => {
-                match planted::active(Bug::PagesOutliveLock) {
-                    true => kernel.forget_attr(ino),
-                    // Its attributes go with its pages.
-                    false => kernel.forget_pages(ino, 0, 0),
-                }
+                // Its attributes go with its pages.
+                kernel.forget_pages(ino, 0, 0);
                 self.told.granted(ino);
                 answer();
             }
