@@ -294,8 +294,11 @@ fn waiting_places_are_bounded() {
     assert!(write(&mut writer, 0).is_ok());
 }
 
-/// Slices with their sizes and places, as they were sealed.
-fn sealed(handed: &[Handover]) -> Vec<(u64, u32, Vec<(u32, u32, u32)>)> {
+/// A slice, its size, and its places in the chunk, in the slice, and how long they are.
+type Sealed = (u64, u32, Vec<(u32, u32, u32)>);
+
+/// Slices as they were sealed.
+fn sealed(handed: &[Handover]) -> Vec<Sealed> {
     let place = |part: &Placed| (part.record.pos, part.record.off, part.record.len);
     let seal = |one: &Handover| match one {
         Handover::Seal { slice, size, parts, .. } => {

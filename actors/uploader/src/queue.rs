@@ -358,7 +358,7 @@ fn advance<D>(line: &mut Line<D>, ino: Ino, block_size: u32, effects: &mut Vec<E
             if line.committing > 0 {
                 let sealed = || line.jobs.iter().take(line.committing).filter_map(|job| job.seal.as_ref());
                 let parts = sealed().flat_map(|sealed| sealed.parts.iter().copied()).collect();
-                let mtime = sealed().last().map_or(Time::default(), |sealed| sealed.mtime);
+                let mtime = sealed().next_back().map_or(Time::default(), |sealed| sealed.mtime);
                 effects.push(Effect::Commit { ino, parts, mtime });
             }
             return;

@@ -25,7 +25,7 @@ use zest_types::SliceRecord;
 /// The lists a change set touches; now and then another client has made one longer.
 fn known_lists(map: &RecordMap, changes: &ChangeSet, round: usize) -> BTreeMap<Key, Vec<SliceRecord>> {
     let list = |key: Key| match map.get(&key).unwrap() {
-        Some(Record::Slices(list)) => Some((key, list.get(usize::from(round % 5 == 0)..)?.to_vec())),
+        Some(Record::Slices(list)) => Some((key, list.get(usize::from(round.is_multiple_of(5))..)?.to_vec())),
         _ => matches!(key, Key::Chunk(..)).then(|| (key, Vec::new())),
     };
     draw::touched(changes).into_iter().filter_map(list).collect()
