@@ -220,15 +220,7 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     };
     let (events, heard) = mpsc::channel();
     ending::catch_signals(events.clone())?;
-    let session = match plan.kind {
-        DoorKind::Uring | DoorKind::Dev => {
-            doors::open_native(&mount, &volume, &mut plan).map(OpenDoor::Native)
-        }
-        DoorKind::Auto | DoorKind::Fuser => {
-            open_door(&mount, &volume, &plan).map(Box::new).map(OpenDoor::Fuser)
-        }
-    };
-    let session = session.inspect_err(|_| give_up(&arbiters, &mount))?;
+    let session = open_a_door(&mount, &volume, &mut plan).inspect_err(|_| give_up(&arbiters, &mount))?;
     let handing = handing::of(&session, &mut plan, events.clone())?;
     if let Ok(kernel) = session.kernel(plan.door.root) {
         let _first = me.kernel.set(kernel);
@@ -260,6 +252,14 @@ pub fn serve(mut plan: Plan, ready: impl FnOnce(&str) -> anyhow::Result<()>) -> 
     drop(volume);
     listener.finish(&outcome.as_ref().copied().map_err(|error| format!("{error:#}")));
     outcome
+}
+
+/// Mounts, through the door that is wanted.
+fn open_a_door(mount: &Arc<Mount>, volume: &Volume, plan: &mut Plan) -> anyhow::Result<OpenDoor> {
+    match plan.kind {
+        DoorKind::Uring | DoorKind::Dev => doors::open_native(mount, volume, plan).map(OpenDoor::Native),
+        DoorKind::Auto | DoorKind::Fuser => open_door(mount, volume, plan).map(Box::new).map(OpenDoor::Fuser),
+    }
 }
 
 /// Begins to serve figures.
