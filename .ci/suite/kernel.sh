@@ -16,6 +16,7 @@ zest_serve "$URL" "$TWO"
 section "two mounts of ours"
 python3 "$REPO/.ci/suite/kernel.py" "$ONE" "$TWO" "$REDIS_PORT" "$REDIS_PID" || fail "two mounts of ours"
 python3 "$REPO/.ci/suite/kernel-opens.py" "$ONE" "$TWO" 100 || fail "what is opened"
+python3 "$REPO/.ci/suite/kernel-replaced.py" "$ONE" "$TWO" 4 || fail "what is replaced"
 
 section "a server that tells nothing"
 redis-cli -p "$REDIS_PORT" acl setuser deaf on '>secret' '~*' '&*' +@all '-client|tracking' >/dev/null

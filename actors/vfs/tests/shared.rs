@@ -202,6 +202,50 @@ fn an_open_sees_what_was_closed_elsewhere() {
     });
 }
 
+#[test]
+fn what_others_replaced_is_stale_and_its_name_leads_to_the_new_file() {
+    with_two(Options::default(), |one, two| async move {
+        let (root, name) = (Ino::ROOT, |text: &str| Name::new(text.as_bytes()).unwrap());
+        let lookup = |text: &str| Request::Lookup { parent: root, name: name(text) };
+        let found = |answer: ServeResult| match answer {
+            Ok(Response::Entry { ino, .. }) => ino,
+            other => panic!("{other:?}"),
+        };
+        let (old, handle) = create(&one, "f").await;
+        close(&one, old, handle).await;
+        assert_eq!(found(ask(&two, lookup("f")).await), old);
+        let (new, handle) = create(&one, "next").await;
+        close(&one, new, handle).await;
+        let mode = zest_types::request::RenameMode::Replace;
+        let (parent, new_parent) = (root, root);
+        let rename = Request::Rename { parent, name: name("next"), new_parent, new_name: name("f"), mode };
+        ask(&one, rename).await.unwrap();
+        // Whoever still has its number is told to look again, and then finds the other one.
+        let requests = [
+            Request::Open { ino: old, flags: 0 },
+            Request::GetAttr { ino: old },
+            Request::Access { ino: old, mask: 4 },
+            Request::ListXattr { ino: old },
+        ];
+        for request in requests {
+            assert_eq!(ask(&two, request.clone()).await, Err(Errno::ESTALE), "{request:?}");
+        }
+        assert_eq!(found(ask(&two, lookup("f")).await), new);
+        assert_eq!(ask(&two, lookup("next")).await, Err(Errno::ENOENT), "just a name nobody has");
+        // The same of a directory: its names were in it.
+        let dir = Request::Mkdir { parent: root, name: name("d"), mode: 0o755, umask: 0 };
+        let dir = found(ask(&one, dir).await);
+        assert_eq!(found(ask(&two, lookup("d")).await), dir);
+        ask(&one, Request::Rmdir { parent: root, name: name("d") }).await.unwrap();
+        let (parent, umask, flags) = (dir, 0, 2);
+        let create = Request::Create { parent, name: name("x"), mode: 0o644, umask, flags };
+        assert_eq!(ask(&two, create).await, Err(Errno::ESTALE));
+        assert_eq!(ask(&two, Request::Unlink { parent, name: name("x") }).await, Err(Errno::ESTALE));
+        let unlink = Request::Unlink { parent: root, name: name("x") };
+        assert_eq!(ask(&two, unlink).await, Err(Errno::ENOENT));
+    });
+}
+
 fn size(size: u64) -> zest_types::request::SetAttr {
     zest_types::request::SetAttr { size: Some(size), ..Default::default() }
 }

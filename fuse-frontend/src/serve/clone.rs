@@ -28,8 +28,8 @@ pub(super) fn answer(
         Ok(ino) => {
             if let Some(kernel) = kernel {
                 // What it does not know it need not forget.
-                let _ = kernel.forget_name(parent, &name);
-                let _ = kernel.forget_pages(parent, 0, 0);
+                kernel.forget_name(parent, &name);
+                kernel.forget_pages(parent, 0, 0);
             }
             json!({ "inode": ino.0 }).to_string()
         }

@@ -155,7 +155,7 @@ impl Life {
         let work = move || {
             let kernel = NativeKernel::new(device, root);
             for ino in lost {
-                let _ = kernel.forget_pages(ino, 0, 0);
+                kernel.forget_pages(ino, 0, 0);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("zest-forget".into()).spawn(work) {
