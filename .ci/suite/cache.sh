@@ -86,9 +86,16 @@ for round in $(seq "$ROUNDS"); do
     python3 - "$round" $(stored_files) <<'PY'
 import os, random, sys
 chance = random.Random(int(sys.argv[1]))
+gone = 0
 for path in sys.argv[2:]:
-    size, kind = os.path.getsize(path), chance.randrange(8)
-    with open(path, "r+b") as file:
+    kind = chance.randrange(8)
+    try:
+        size, file = os.path.getsize(path), open(path, "r+b")
+    except FileNotFoundError:
+        # The mount has just thrown away what was damaged before.
+        gone += 1
+        continue
+    with file:
         if kind == 0 and size:
             for _ in range(chance.choice([1, 5])):
                 at = chance.randrange(size)
@@ -102,6 +109,7 @@ for path in sys.argv[2:]:
             file.truncate(0)
     if kind == 3:
         os.unlink(path)
+assert gone * 4 < len(sys.argv), f"{gone} of {len(sys.argv) - 2} files are gone"
 PY
     [ "$when" = mounted ] || mount_fresh
     fresh
