@@ -52,6 +52,5 @@ stop.set()
 for watcher in watchers:
     watcher.join()
 assert not wrong, wrong[0]
-stale = counts["ESTALE"] / max(1, counts["read"])
-assert counts["read"] > 100 and stale < 0.2, counts
-print(f"right: replaced {number} times, found {counts['found']} times, read {counts['read']} times, stale {100 * stale:.1f} %")
+assert number > 50 and counts["found"] > 100 and counts["read"] > 100, counts
+print(f"right: replaced {number} times, found {counts['found']} times, read {counts['read']} times, {counts['ESTALE']} times stale")

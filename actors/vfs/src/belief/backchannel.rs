@@ -60,6 +60,12 @@ impl Hold {
     pub fn answer(self, result: ServeResult, answer: impl FnOnce(ServeResult) + Send + 'static) {
         match (self.0, &result) {
             (None, _) | (_, Err(_) | Ok(Response::Opened { keep_cache: true, .. })) => answer(result),
+            // It was just told of this file, as when it looked the name up.
+            (Some((back, ino)), Ok(Response::Opened { .. }))
+                if back.is_vouched() && back.told.is_told(ino) =>
+            {
+                answer(result);
+            }
             (Some((back, ino)), Ok(_)) => back.promised(ino, move || answer(result)),
         }
     }

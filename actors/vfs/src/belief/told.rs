@@ -172,6 +172,13 @@ impl Told {
         true
     }
 
+    /// Whether the kernel was told these attributes for long, and nothing was heard of them since: it believes them, or
+    /// asks.
+    #[must_use]
+    pub fn is_told(&self, ino: Ino) -> bool {
+        self.state.lock().attrs.contains_key(&ino)
+    }
+
     /// Somebody else changed something; `open`: whether a file is open here, so that maps of it may be in use.
     pub fn changed(&self, what: &Changed, open: impl Fn(Ino) -> bool, now: Duration) {
         let mut state = self.state.lock();
@@ -373,6 +380,7 @@ mod tests {
         let names = [Back::Name(Ino(1), name("b")), Back::Name(Ino(1), name("a"))];
         assert_eq!(back, [&[Back::Attr(Ino(7))][..], &names[..]].concat());
         assert!(both(&told, at(9)).is_empty() && !told.is_empty());
+        assert!(told.is_told(Ino(8)) && !told.is_told(Ino(7)));
     }
 
     #[test]
