@@ -191,6 +191,16 @@ wait_listens() {
   fail "$2 does not listen: $(tail -n 3 "$3")"
 }
 
+# wait_mounted POINT PID: until PID has mounted it; fails when it ended before, or needs more than 30 seconds.
+wait_mounted() {
+  for _ in $(seq 300); do
+    if is_mounted "$1"; then return 0; fi
+    kill -0 "$2" 2>/dev/null || return 1
+    sleep 0.1
+  done
+  return 1
+}
+
 # Serves a volume at one more point, by a process that is SERVED then: URL POINT OPTIONS...
 zest_serve() {
   local url=$1 point=$2
@@ -201,12 +211,7 @@ zest_serve() {
   "$ZEST" mount "$url" "$point" "$@" >>"$SCRATCH/server.log" 2>&1 </dev/null &
   SERVED=$!
   EXTRA_PIDS+=("$SERVED")
-  for _ in $(seq 300); do
-    if is_mounted "$point"; then return 0; fi
-    kill -0 "$SERVED" 2>/dev/null || fail "$point: the mount ended before it was ready"
-    sleep 0.1
-  done
-  fail "$point: not ready after 30 seconds"
+  wait_mounted "$point" "$SERVED" || fail "$point: not mounted: the process ended, or needs more than 30 seconds"
 }
 
 # An S3 server on loopback with one bucket `suite`. Sets S3_URL, S3_KEY, S3_SECRET.

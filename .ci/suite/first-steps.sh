@@ -11,12 +11,7 @@ rmdir mnt
 serve() {
   "$ZEST" mount "$@" >out 2>err </dev/null &
   FS_PID=$!
-  for _ in $(seq 300); do
-    if is_mounted "$MNT"; then return 0; fi
-    kill -0 "$FS_PID" 2>/dev/null || fail "mount $*: $(cat err)"
-    sleep 0.1
-  done
-  fail "mount $*: not ready after 30 seconds"
+  wait_mounted "$MNT" "$FS_PID" || fail "mount $*: not ready: $(cat err)"
 }
 
 # ended HOW: the server must be gone, with status 0, and so must the mount.

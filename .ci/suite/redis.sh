@@ -17,12 +17,7 @@ serve() {
   "$ZEST" mount "$url" "$point" "$@" >out 2>err </dev/null &
   SERVED=$!
   EXTRA_PIDS+=("$SERVED")
-  for _ in $(seq 300); do
-    if is_mounted "$SCRATCH/$point"; then return 0; fi
-    kill -0 "$SERVED" 2>/dev/null || fail "mount $url: $(cat err)"
-    sleep 0.1
-  done
-  fail "mount $url: not ready after 30 seconds"
+  wait_mounted "$SCRATCH/$point" "$SERVED" || fail "mount $url: not ready: $(cat err)"
 }
 
 # ends STATUS HOW: the server must end with this status.

@@ -83,3 +83,51 @@ fn delta_shows(delta: &AttrDelta, attr: &zest_types::Attr) -> bool {
         && at_least(delta.touch_mtime, attr.mtime)
         && at_least(delta.touch_ctime, attr.ctime)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::Expect;
+    use crate::engine::{Applied, CommitError};
+    use crate::key::Scan;
+    use async_trait::async_trait;
+    use futures::FutureExt;
+    use zest_types::{FileType, Ino, Name};
+
+    /// Holds one record under every key, or none.
+    struct Holding(Option<Record>);
+
+    #[async_trait]
+    impl Engine for Holding {
+        async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Record>>, EngineError> {
+            Ok(vec![self.0.clone(); keys.len()])
+        }
+        async fn scan(&self, _: &Scan) -> Result<Vec<(Key, Record)>, EngineError> {
+            Ok(Vec::new())
+        }
+        async fn commit(&self, _: &ChangeSet) -> Result<Applied, CommitError> {
+            Err(CommitError::Unknown("it does not answer".into()))
+        }
+        async fn sync(&self) -> Result<(), EngineError> {
+            Ok(())
+        }
+        fn exclusive(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_removal_whose_name_others_use_now_is_not_repeated() {
+        let key = Key::Dentry(Ino::ROOT, Name::new(b"f").unwrap());
+        let entry = |ino| Record::Dentry { kind: FileType::File, ino: Ino(ino) };
+        let mut seen = Snapshot::default();
+        seen.learn(vec![(key.clone(), Some(entry(7)))]);
+        let changes =
+            ChangeSet { expect: vec![Expect::Same(key.clone(), entry(7))], write: vec![Write::Delete(key)] };
+        for (found, was_made) in [(None, true), (Some(entry(8)), true), (Some(entry(7)), false)] {
+            let engine = Holding(found.clone());
+            let outcome = find_out(&engine, &changes, &seen).now_or_never().unwrap().unwrap();
+            assert_eq!(outcome.is_some(), was_made, "{found:?}");
+        }
+    }
+}

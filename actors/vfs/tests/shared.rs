@@ -5,13 +5,14 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use zest_engines::MemoryEngine;
-use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan, format};
+use zest_metadata::{Applied, ChangeSet, CommitError, Engine, EngineError, Key, Record, Scan, Write, format};
 use zest_types::volume::Settings;
 use zest_types::{Attr, Caller, Errno, Handle, Ino, Name, Request, Response, ServeResult, Time};
 use zest_vfs::{Mount, Options, Role, Stage};
@@ -22,9 +23,18 @@ use zest_world::{BoxFuture, Chance, Clock, ObjectError, Objects, Offload, World}
 /// An engine that others may use, too.
 struct Shared(MemoryEngine);
 
+thread_local! {
+    /// What others do just before this key is read next.
+    static BEFORE: RefCell<Option<(Key, ChangeSet)>> = const { RefCell::new(None) };
+}
+
 #[async_trait]
 impl Engine for Shared {
     async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Record>>, EngineError> {
+        let due = BEFORE.with_borrow_mut(|before| before.take_if(|(key, _)| keys.contains(key)));
+        if let Some((_, changes)) = due {
+            self.0.commit(&changes).await.expect("others change it");
+        }
         self.0.read(keys).await
     }
     async fn scan(&self, scan: &Scan) -> Result<Vec<(Key, Record)>, EngineError> {
@@ -243,6 +253,26 @@ fn what_others_replaced_is_stale_and_its_name_leads_to_the_new_file() {
         assert_eq!(ask(&two, Request::Unlink { parent, name: name("x") }).await, Err(Errno::ESTALE));
         let unlink = Request::Unlink { parent: root, name: name("x") };
         assert_eq!(ask(&two, unlink).await, Err(Errno::ENOENT));
+    });
+}
+
+#[test]
+fn a_name_is_found_also_when_it_is_replaced_in_the_middle_of_a_lookup() {
+    with_two(Options::default(), |one, two| async move {
+        let (old, handle) = create(&one, "f").await;
+        close(&one, old, handle).await;
+        let (new, handle) = create(&one, "next").await;
+        close(&one, new, handle).await;
+        let name = Name::new(b"f").unwrap();
+        let entry = Record::Dentry { kind: zest_types::FileType::File, ino: new };
+        let key = Key::Dentry(Ino::ROOT, name.clone());
+        let write = vec![Write::Delete(Key::Attr(old)), Write::Put(key, entry)];
+        BEFORE.set(Some((Key::Attr(old), ChangeSet { expect: Vec::new(), write })));
+        match ask(&two, Request::Lookup { parent: Ino::ROOT, name }).await {
+            Ok(Response::Entry { ino, .. }) => assert_eq!(ino, new),
+            other => panic!("{other:?}"),
+        }
+        assert!(BEFORE.take().is_none(), "others did it");
     });
 }
 

@@ -80,7 +80,10 @@ pub(super) struct Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         if self.back.told.answered(self.ino) {
-            self.back.ring(&[Post::Attrs, Post::Names, Post::Locks]);
+            self.back.ring(&[Post::Attrs, Post::Names]);
+        }
+        if !self.back.granted.lock().waiting.is_empty() {
+            self.back.ring(&[Post::Locks]);
         }
     }
 }
@@ -126,12 +129,6 @@ impl Backchannel {
         if self.bell.set(Box::new(bell)).is_ok() {
             self.granted.lock().open = true;
         }
-    }
-
-    /// Whether the kernel can be told to forget.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.granted.lock().open
     }
 
     /// Whoever works here ends when he has done his work.
